@@ -1,0 +1,1 @@
+"""Networks, search space, hooks and pipeline of JCW: joint channel and weight pruning."""

@@ -1,0 +1,107 @@
+"""``Context``: what a stage works with."""
+
+from __future__ import annotations
+
+import zlib
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from jcw_core.data import hold_out
+from jcw_core.errors import DeviceError, NetworkError
+from jcw_core.network import Network
+from jcw_core.protocols import Dataset, Device, Progress
+from jcw_core.recipe import Recipe
+from jcw_core.registry import Registry
+from jcw_core.run_directory import RunDirectory
+from jcw_core.space import SearchSpace
+
+T = TypeVar("T")
+
+
+class Context:
+    """One run: its recipe, its directory, and what the recipe stands for, made when first asked for.
+
+    Args:
+        recipe: checked.
+        registry: where plugins are looked up.
+        directory: where files go.
+    """
+
+    def __init__(self, recipe: Recipe, registry: Registry, directory: RunDirectory) -> None:
+        self.recipe = recipe
+        self.registry = registry
+        self.directory = directory
+        self._datasets: dict[str, Dataset] = {}
+
+    def options(self, cls: type[T]) -> T:
+        """The options of the recipe table that ``cls`` describes."""
+        return self.recipe.options(cls)
+
+    def path(self, name: str) -> Path:
+        """Where a file of this run lies."""
+        return self.directory.path(name)
+
+    @cached_property
+    def network(self) -> Network:
+        """The network at full width, with the input and the classes of the data."""
+        wanted = self.recipe.network
+        data = self.dataset("train")
+        channels, height, _ = data.image_shape
+        if wanted.file is not None:
+            try:
+                network = Network.from_json(wanted.file.read_text(encoding="utf-8"))
+            except (OSError, UnicodeDecodeError) as error:
+                raise NetworkError(f"{wanted.file}: {error}") from None
+        else:
+            network = self.registry.backbones[wanted.backbone].build(
+                num_classes=len(data.classes), width=wanted.width, input_size=height, in_channels=channels
+            )
+        if network.input_shape != data.image_shape or network.num_classes != len(data.classes):
+            raise NetworkError(
+                f"{network.name} takes {network.input_shape} and has {network.num_classes} classes, "
+                f"the data has {data.image_shape} and {len(data.classes)}"
+            )
+        return network
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """The search space, with the recipe's bounds before those of the backbone."""
+        options, backbone = self.recipe.space, self.recipe.network.backbone
+        defaults = self.registry.backbones[backbone].bounds if backbone else ()
+        return SearchSpace.of(self.network, options.bounds, defaults=defaults, step=options.step)
+
+    def dataset(self, split: str) -> Dataset:
+        """``"train"``, ``"validation"`` (held out of the training images) or ``"test"``."""
+        if split not in self._datasets:
+            choice = self.recipe.data
+            plugin = self.registry.datasets[choice.name]
+            if split == "test":
+                self._datasets["test"] = plugin.open("test", choice.options)
+            else:
+                whole = plugin.open("train", choice.options)
+                train, validation = hold_out(whole, self.recipe.split.holdout, self.rng("holdout"))
+                self._datasets |= {"train": train, "validation": validation}
+        return self._datasets[split]
+
+    def open_device(self) -> Device:
+        """Connect to the recipe's device."""
+        choice = self.recipe.device
+        if choice is None:
+            raise DeviceError(
+                f"{self.recipe.path}: no [device] table; add one, e.g. name = "
+                f"{next(iter(self.registry.devices), 'host')!r}"
+            )
+        return self.registry.devices[choice.name].open(choice.options)
+
+    def rng(self, *key: str | int) -> np.random.Generator:
+        """A generator that depends on the run's seed and ``key`` alone, so that work can resume."""
+        words = [k if isinstance(k, int) else zlib.crc32(k.encode()) for k in key]
+        return np.random.default_rng([self.recipe.run.seed, *words])
+
+    def progress(self, stage: str, unit: str, done: int, total: int, detail: str = "") -> None:
+        """Tell every listener how far ``stage`` has come."""
+        self.registry.progress(Progress(stage, unit, done, total, detail))
+

@@ -1,0 +1,86 @@
+"""Splitting a dataset, without copying its images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jcw_core.errors import DataError
+from jcw_core.protocols import Dataset
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Some images of another dataset.
+
+    Args:
+        whole: the dataset.
+        indices: which of its images, (n,).
+    """
+
+    whole: Dataset
+    indices: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """Names of all classes of the whole."""
+        return self.whole.classes
+
+    @property
+    def mean(self) -> Sequence[float]:
+        """Per-channel mean of the whole."""
+        return self.whole.mean
+
+    @property
+    def std(self) -> Sequence[float]:
+        """Per-channel standard deviation of the whole."""
+        return self.whole.std
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(channels, height, width) of every image."""
+        return self.whole.image_shape
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Class of every image, (n,)."""
+        return self.whole.labels[self.indices]
+
+    def images(self, indices: NDArray[np.intp]) -> NDArray[np.uint8]:
+        """Pixels of some images, (len(indices), channels, height, width)."""
+        return self.whole.images(self.indices[indices])
+
+
+def hold_out(dataset: Dataset, count: int, rng: np.random.Generator) -> tuple[Subset, Subset]:
+    """Split off ``count`` images with the classes in their proportions.
+
+    Returns:
+        the rest and the ``count`` images, each in rising order of index.
+
+    Raises:
+        DataError: fewer images than ``count`` + one per class.
+    """
+    labels = dataset.labels
+    if len(labels) < count + len(dataset.classes):
+        raise DataError(
+            f"cannot hold {count} images out of {len(labels)} with {len(dataset.classes)} classes; lower data.holdout"
+        )
+    shuffled = rng.permutation(len(labels))
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    # Every k-th image of the list sorted by class: each class gives its share, to within one image.
+    held = by_class[(np.arange(count) * len(labels)) // count]
+    return Subset(dataset, np.setdiff1d(by_class, held)), Subset(dataset, np.sort(held))
+
+
+def normalise(images: NDArray[np.uint8], dataset: Dataset) -> NDArray[np.float32]:
+    """Pixels to what networks are trained on: (pixel / 255 - mean) / std, float32, shape unchanged."""
+    mean = np.asarray(dataset.mean, dtype=np.float32)[:, None, None]
+    std = np.asarray(dataset.std, dtype=np.float32)[:, None, None]
+    scaled: NDArray[np.float32] = (images.astype(np.float32) / np.float32(255) - mean) / std
+    return scaled

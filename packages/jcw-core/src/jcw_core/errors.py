@@ -1,0 +1,38 @@
+"""The exceptions that users see: one base class, one line of text each."""
+
+
+class JcwError(Exception):
+    """Something the user can put right.
+
+    The message is one line that says what was found, what was expected and what to do, and names
+    the layer, file, plugin or key. The ``jcw`` command prints it without a traceback and exits
+    with status 2.
+    """
+
+
+class NetworkError(JcwError):
+    """A network that is not well formed: unknown operation, wrong attribute, shapes that clash."""
+
+
+class ArchitectureError(JcwError):
+    """An architecture or a bound that the search space does not contain."""
+
+
+class RecipeError(JcwError):
+    """A recipe with an unknown key, a wrong type or an impossible value."""
+
+
+class PluginError(JcwError):
+    """A plugin that is unknown, clashes with another or fails to load."""
+
+
+class DataError(JcwError):
+    """A data file that is missing, cut short or not what it says it is."""
+
+
+class FormatError(JcwError):
+    """A file of this project (table, front, model) that is damaged or of another kind."""
+
+
+class DeviceError(JcwError):
+    """A device that is absent, cannot do what was asked, or died while doing it."""

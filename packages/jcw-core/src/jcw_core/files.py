@@ -1,0 +1,89 @@
+"""Files that are never half written, and JSON that says what is wrong with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from jcw_core.errors import FormatError
+
+_WHOLE = 256 * 2**20
+"""Files up to this size are hashed by content, larger ones by name, size and time."""
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path`` that replaces it when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Write ``document`` atomically; NaN and infinity are refused."""
+    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def read_json(path: Path, *, kind: str | None = None) -> Any:
+    """Read a JSON file.
+
+    Args:
+        kind: the value its ``format`` key must have.
+
+    Raises:
+        FormatError: the file is missing, is not JSON, or is of another kind.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FormatError(f"{path}: no such file") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: not a JSON file ({error}); make it again") from None
+    found = document.get("format") if isinstance(document, dict) else None
+    if kind is not None and found != kind:
+        raise FormatError(f"{path}: format is {found!r}, expected {kind!r}")
+    return document
+
+
+def digest(path: Path) -> str:
+    """Fingerprint of a file or folder; ``"absent"`` when there is none."""
+    if path.is_dir():
+        entries = sorted(p for p in path.rglob("*") if p.is_file())
+        return _digest_text(json.dumps([[str(p.relative_to(path)), *_stamp(p)] for p in entries]))
+    if not path.is_file():
+        return "absent"
+    if path.stat().st_size > _WHOLE:
+        return _digest_text(json.dumps([path.name, *_stamp(path)]))
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _digest_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

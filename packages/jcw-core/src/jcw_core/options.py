@@ -1,0 +1,121 @@
+"""Options: frozen dataclasses that a table of a recipe is checked against."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from jcw_core.errors import JcwError, RecipeError
+
+T = TypeVar("T")
+
+
+def option(
+    default: Any = MISSING, *, low: float | None = None, high: float | None = None, help: str = ""
+) -> Any:
+    """A dataclass field with a closed range and a line of help.
+
+    Without ``default`` the key must be given. ``low`` and ``high`` hold for numbers, and for each
+    number of a tuple.
+    """
+    return field(default=default, metadata={"low": low, "high": high, "help": help})
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a table stands, for errors: the recipe's text and file, and the table's dotted name."""
+
+    path: Path
+    text: str = ""
+    table: str = ""
+
+    def inside(self, table: str) -> Location:
+        """The location of a table inside this one."""
+        return Location(self.path, self.text, f"{self.table}.{table}" if self.table else table)
+
+    def error(self, key: str, message: str) -> RecipeError:
+        """An error that names file, line, table and key."""
+        line = self._line(key)
+        where = f"{self.path}:{line}" if line else str(self.path)
+        name = f"[{self.table}] {key}".rstrip() if self.table else key
+        return RecipeError(f"{where}: {name}: {message}")
+
+    def _line(self, key: str) -> int | None:
+        """The line of ``key`` in the table's own lines, or of the table's header."""
+        table, header = "", None
+        for number, raw in enumerate(self.text.splitlines(), start=1):
+            line = raw.split("#")[0].strip()
+            if line.startswith("["):
+                table = line.strip("[] ")
+                header = number if table == self.table and header is None else header
+            elif table == self.table and line.split("=")[0].strip().strip("\"'") == key:
+                return number
+        return header
+
+
+def parse(cls: type[T], table: Mapping[str, Any], where: Location) -> T:
+    """Make an instance of the dataclass ``cls`` from a table.
+
+    Paths are taken relative to the recipe's folder.
+
+    Raises:
+        RecipeError: a key that is unknown or missing, or a value of the wrong type or out of range.
+    """
+    assert is_dataclass(cls)
+    known = {f.name: f for f in fields(cls)}
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known) or 'none'}"
+            raise where.error(key, f"unknown key; {hint}")
+    hints = get_type_hints(cls)
+    values = {
+        key: _checked(hints[key], table[key], known[key], key, where) for key in known if key in table
+    }
+    for key, one in known.items():
+        if key not in values and one.default is MISSING and one.default_factory is MISSING:
+            raise where.error(key, "is missing; give it a value")
+    try:
+        return cls(**values)
+    except JcwError as error:
+        raise where.error("", str(error)) from None
+
+
+def _checked(hint: Any, value: Any, one: Field[Any], key: str, where: Location) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        hint = next(a for a in arguments if a is not type(None))
+        return _checked(hint, value, one, key, where)
+    if origin is Literal:
+        if value not in arguments:
+            raise where.error(key, f"{value!r} is not one of {', '.join(map(repr, arguments))}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise where.error(key, f"expected a list, found {value!r}")
+        return tuple(_checked(arguments[0], item, one, key, where) for item in value)
+    if is_dataclass(hint):
+        if not isinstance(value, Mapping):
+            raise where.error(key, f"expected a table, found {value!r}")
+        assert isinstance(hint, type)
+        return parse(hint, value, where.inside(key))
+    return _scalar(hint, value, one, key, where)
+
+
+def _scalar(hint: Any, value: Any, one: Field[Any], key: str, where: Location) -> Any:
+    if hint is Path and isinstance(value, str):
+        return (where.path.parent / value).resolve()
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise where.error(key, f"expected {hint.__name__}, found {value!r}")
+    if isinstance(value, (int, float)):
+        low, high = one.metadata.get("low"), one.metadata.get("high")
+        if value != value or (low is not None and value < low) or (high is not None and value > high):
+            bounds = f"at least {low}" if high is None else f"from {low} to {high}"
+            raise where.error(key, f"{value} is impossible; expected {bounds}")
+    return value

@@ -1,0 +1,83 @@
+"""``LayerProblem``: one layer shape that a device has to time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jcw_core.errors import NetworkError
+from jcw_core.ops import ACTIVATIONS, OPERATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class LayerProblem:
+    """A unit (see ``jcw_core.fusion``) stripped of its name: equal problems cost the same.
+
+    Args:
+        op: an operation of ``jcw_core.ops``, or ``"scale"`` for a product with one value per channel.
+        in_channels, in_height, in_width: input of one image; features x 1 x 1 for ``linear``. For
+            ``concat`` the channels of all inputs together.
+        out_channels: channels (or features) of the output.
+        kernel_size, stride, padding: (height, width); (1, 1), (1, 1), (0, 0) where there is no window.
+        groups: of a convolution; equal to both channel counts when it is depthwise.
+        density: share of the weight groups kept, 0 to 1.
+        activation: fused operation, or ``""``.
+        residual: True when a second input in the output's shape is added before the activation.
+
+    Raises:
+        NetworkError: a size below 1, an unknown operation, a density outside [0, 1].
+    """
+
+    op: str
+    in_channels: int
+    in_height: int
+    in_width: int
+    out_channels: int
+    kernel_size: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    groups: int = 1
+    density: float = 1.0
+    activation: str = ""
+    residual: bool = False
+
+    def __post_init__(self) -> None:
+        sizes = (
+            self.in_channels, self.in_height, self.in_width, self.out_channels,
+            *self.kernel_size, *self.stride, self.groups,
+        )  # fmt: skip
+        if min(sizes) < 1 or min(self.padding) < 0 or not 0 <= self.density <= 1:
+            raise NetworkError(f"impossible layer problem: {self}")
+        if self.op not in OPERATIONS and self.op != "scale":
+            raise NetworkError(f"layer problem of unknown operation {self.op!r}")
+        if self.activation and self.activation not in ACTIVATIONS:
+            raise NetworkError(f"layer problem with unknown activation {self.activation!r}")
+        if self.in_channels % self.groups or self.out_channels % self.groups:
+            raise NetworkError(f"layer problem whose channels do not divide into its groups: {self}")
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the output; 1 for ``linear`` and ``global_avg_pool``."""
+        return self._out(0, self.in_height)
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the output; 1 for ``linear`` and ``global_avg_pool``."""
+        return self._out(1, self.in_width)
+
+    def _out(self, axis: int, size: int) -> int:
+        if self.op in ("linear", "global_avg_pool", "flatten"):
+            return 1
+        return (size + 2 * self.padding[axis] - self.kernel_size[axis]) // self.stride[axis] + 1
+
+    @property
+    def is_depthwise(self) -> bool:
+        """True for a convolution that is grouped channel by channel."""
+        return self.op == "conv2d" and self.groups == self.out_channels == self.in_channels != 1
+
+    @property
+    def macs(self) -> float:
+        """Multiply-accumulates on the weights that are kept; 0 without weights."""
+        if self.op not in ("conv2d", "linear"):
+            return 0.0
+        taps = self.in_channels // self.groups * self.kernel_size[0] * self.kernel_size[1]
+        return self.density * self.out_channels * taps * self.out_height * self.out_width

@@ -1,0 +1,191 @@
+"""The registry: plugins by family and name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol, TypeVar
+
+import pluggy
+
+from jcw_core import hookspecs
+from jcw_core.errors import PluginError
+from jcw_core.protocols import (
+    Backbone,
+    DatasetPlugin,
+    DevicePlugin,
+    Exporter,
+    Objective,
+    Progress,
+    ReportSection,
+    Selection,
+    Stage,
+)
+
+PROVIDERS = {
+    "host": "jcw-kernels",
+    "recorded": "jcw-latency",
+    "latency": "jcw-latency",
+    "error": "jcw-core[supernet]",
+    "loss": "jcw-core[supernet]",
+    "uniform": "jcw-search",
+    "nsga2": "jcw-search",
+    "jcw": "jcw-kernels",
+    "safetensors": "jcw-retrain",
+    "profile": "jcw-latency",
+    "search": "jcw-search",
+    "retrain": "jcw-retrain",
+}
+"""Which package to install for a name that is not there."""
+
+
+class Named(Protocol):
+    """Anything that a hook returns."""
+
+    name: str
+
+
+T = TypeVar("T", bound=Named)
+
+
+class Family(Mapping[str, T]):
+    """The plugins of one family by name; an unknown name says what there is."""
+
+    def __init__(self, kind: str, members: Mapping[str, T], origins: Mapping[str, str]) -> None:
+        self.kind = kind
+        self.origins = origins
+        self._members = members
+
+    def __getitem__(self, name: str) -> T:
+        if name in self._members:
+            return self._members[name]
+        hint = f"; install {PROVIDERS[name]}" if name in PROVIDERS else ""
+        known = ", ".join(sorted(self._members)) or "none"
+        raise PluginError(f"unknown {self.kind} {name!r}{hint}; there is: {known}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+class Registry:
+    """All plugins that are installed, and those that failed to load.
+
+    Args:
+        plugins: objects to register beside the installed ones, by name.
+        installed: look up the entry-point group ``jcw``.
+    """
+
+    def __init__(self, plugins: Mapping[str, object] | None = None, *, installed: bool = True) -> None:
+        self.failures: dict[str, str] = {}
+        """Why each plugin that does not work was left out, by its name."""
+        self._manager = pluggy.PluginManager(hookspecs.PROJECT)
+        self._manager.add_hookspecs(hookspecs)
+        self._origin: dict[object, str] = {}
+        for point in _entry_points() if installed else ():
+            self._load(point)
+        for name, plugin in (plugins or {}).items():
+            self.add(name, plugin)
+
+    def add(self, name: str, plugin: object, origin: str | None = None) -> None:
+        """Register one plugin; a broken one is recorded in ``failures``."""
+        try:
+            self._manager.register(plugin, name)
+            self._manager.check_pending()
+        except (ValueError, pluggy.PluginValidationError) as error:
+            self.failures[name] = str(error)
+            if self._manager.has_plugin(name):
+                self._manager.unregister(name=name)
+            return
+        self._origin[plugin] = origin or name
+
+    def _load(self, point: EntryPoint) -> None:
+        distribution = point.dist.name if point.dist else point.value
+        try:
+            plugin = point.load()
+        except Exception as error:  # a plugin may fail in any way, and must not take others down
+            self.failures[f"{point.name} ({distribution})"] = f"{type(error).__name__}: {error}"
+            return
+        self.add(f"{distribution}:{point.name}", plugin, distribution)
+
+    def _family(self, kind: str, hook: str) -> Family[Any]:
+        members: dict[str, Named] = {}
+        origins: dict[str, str] = {}
+        for member, origin in self._collect(hook):
+            if member.name in members:
+                raise PluginError(
+                    f"two plugins claim the {kind} {member.name!r}: {origins[member.name]} and {origin}; uninstall one"
+                )
+            members[member.name], origins[member.name] = member, origin
+        return Family(kind, members, origins)
+
+    def _collect(self, hook: str) -> Iterable[tuple[Named, str]]:
+        for implementation in getattr(self._manager.hook, hook).get_hookimpls():
+            origin = self._origin.get(implementation.plugin, implementation.plugin_name)
+            try:
+                found = list(implementation.function())
+            except Exception as error:  # as in _load
+                self.failures[implementation.plugin_name] = f"{hook}: {type(error).__name__}: {error}"
+                continue
+            yield from ((member, origin) for member in found)
+
+    @cached_property
+    def backbones(self) -> Family[Backbone]:
+        """Network families."""
+        return self._family("backbone", "jcw_register_backbones")
+
+    @cached_property
+    def devices(self) -> Family[DevicePlugin]:
+        """Kinds of device."""
+        return self._family("device", "jcw_register_devices")
+
+    @cached_property
+    def objectives(self) -> Family[Objective]:
+        """Objectives of a search."""
+        return self._family("objective", "jcw_register_objectives")
+
+    @cached_property
+    def selections(self) -> Family[Selection]:
+        """Selection strategies."""
+        return self._family("selection strategy", "jcw_register_selections")
+
+    @cached_property
+    def datasets(self) -> Family[DatasetPlugin]:
+        """Kinds of dataset."""
+        return self._family("dataset", "jcw_register_datasets")
+
+    @cached_property
+    def exporters(self) -> Family[Exporter]:
+        """File formats for models."""
+        return self._family("exporter", "jcw_register_exporters")
+
+    @cached_property
+    def stages(self) -> Family[Stage]:
+        """Steps of a run."""
+        return self._family("stage", "jcw_register_stages")
+
+    @cached_property
+    def report_sections(self) -> Family[ReportSection]:
+        """Sections of the report."""
+        return self._family("report section", "jcw_register_report")
+
+    @cached_property
+    def commands(self) -> Family[Any]:
+        """Commands of ``jcw``."""
+        return self._family("command", "jcw_register_commands")
+
+    def progress(self, event: Progress) -> None:
+        """Tell every listener how far a stage has come."""
+        self._manager.hook.jcw_progress(event=event)
+
+
+def _entry_points() -> list[EntryPoint]:
+    """Entry points in an order that does not depend on the file system; the core comes first."""
+    points = entry_points(group=hookspecs.PROJECT)
+    return sorted(points, key=lambda p: (p.name != "core", p.dist.name if p.dist else "", p.name))
