@@ -20,6 +20,8 @@ from jcw_core.space import Bound, Population, SearchSpace
 
 if TYPE_CHECKING:
     from jcw_core.context import Context
+    from jcw_core.recipe import Recipe
+    from jcw_core.registry import Registry
 
 
 class Backbone(Protocol):
@@ -63,7 +65,7 @@ class Device(Protocol):
     """An open device. Times are seconds for one image; every visit is timed after a warm-up."""
 
     model_format: str
-    """Name of the exporter whose files ``measure_models`` runs."""
+    """Name of the exporter whose files ``measure_models`` runs; ``""`` when it runs no models."""
 
     def describe(self) -> DeviceInfo:
         """Say what is being measured on."""
@@ -121,10 +123,14 @@ class Evaluator(Protocol):
 
 
 class Objective(Protocol):
-    """A quantity that the search minimises; ``unit`` is for people, e.g. ``"ms"``."""
+    """A quantity that the search minimises; ``unit`` is for people, e.g. ``"ms"``.
+
+    ``needs`` names the run's files that it reads, so that the stages that make them run first.
+    """
 
     name: str
     unit: str
+    needs: tuple[str, ...]
 
     def open(self, context: Context) -> Evaluator:
         """Load what the evaluation needs (a table, a supernet) from the run."""
@@ -210,21 +216,29 @@ class Stage(Protocol):
     Args:
         name: for people and for ``jcw run --until``.
         section: the recipe table that this stage owns, ``""`` for none.
-        options: frozen dataclass of that table's keys.
-        reads: further recipe tables that change its result.
-        needs, makes: files relative to the run directory. A stage runs after the stages that make
-            what it needs, and is skipped while what it made matches its inputs.
+        options: frozen dataclass of that table's keys; ``None`` without a table.
+        reads: recipe tables that change its result (``run``, ``network``, ``data``, ``device``,
+            ``space`` or another stage's), its own left out.
+        makes: files relative to the run directory.
     """
 
     name: str
     section: str
     options: type[Any] | None
     reads: tuple[str, ...]
-    needs: tuple[str, ...]
     makes: tuple[str, ...]
 
-    def run(self, context: Context) -> None:
-        """Write all of ``makes``. Raises ``JcwError``."""
+    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+        """Files that other stages make and this one reads.
+
+        The stage runs after theirs, and is skipped while what it made matches its inputs.
+        """
+
+    def run(self, context: Context) -> Sequence[str]:
+        """Write all of ``makes``; return the names of further files that were written.
+
+        Checkpoints go to ``context.directory.scratch(name)``. Raises ``JcwError``.
+        """
 
 
 class ReportSection(Protocol):

@@ -11,11 +11,18 @@ from jcw_core.architecture import Architecture
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import read_json, write_json
 
+TABLE = "table.npz"
+SUPERNET = "supernet.safetensors"
 FRONT = "front.json"
 MODELS = "models/index.json"
 EXPORTS = "models/exports.json"
+"""``{"format": "jcw-exports/1", "models": {id: {exporter name: file relative to the run}}}``."""
 MEASUREMENTS = "measurements.json"
+"""``{"format": "jcw-measurements/1", "device": {name, cpu, isa, threads, versions}, "models": {id:
+{"median_ms", "min_ms", "max_ms", "rounds"}}, "fidelity": {"mape", "max_error", "bias",
+"kendall_tau", "networks", "points": [{"predicted_ms", "measured_ms", "macs"}]} or null}``."""
 EVALUATION = "evaluation.json"
+"""``{"format": "jcw-evaluation/1", "models": {id: {"test_error", "images"}}}``."""
 BASELINE = "baseline"
 """Identifier of the dense, full-width network among the models."""
 
