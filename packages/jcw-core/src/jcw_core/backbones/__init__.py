@@ -1,0 +1,1 @@
+"""Built-in network families, one module each."""

@@ -1,0 +1,39 @@
+"""What jcw-core itself registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jcw_core.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+    from jcw_core.protocols import Backbone, Stage
+
+
+@hookimpl
+def jcw_register_backbones() -> Sequence[Backbone]:
+    """ResNet-18, MobileNetV1 and MobileNetV2."""
+    from jcw_core.backbones.mobilenet_v1 import MOBILENET_V1
+    from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
+    from jcw_core.backbones.resnet import RESNET18
+
+    return [RESNET18, MOBILENET_V1, MOBILENET_V2]
+
+
+@hookimpl
+def jcw_register_stages() -> Sequence[Stage]:
+    """The report."""
+    from jcw_core.report import ReportStage
+
+    return [ReportStage()]
+
+
+@hookimpl
+def jcw_register_commands() -> Sequence[click.Command]:
+    """``run``, ``plugins``, ``networks`` and ``show``."""
+    from jcw_core import commands
+
+    return [commands.run, commands.plugins, commands.networks, commands.show]
