@@ -31,10 +31,14 @@ class Architecture:
     def __post_init__(self) -> None:
         for group, width in self.widths.items():
             if isinstance(width, bool) or not isinstance(width, int) or width < 1:
-                raise ArchitectureError(f"group {group!r}: width is {width!r}, expected a whole number above 0")
+                raise ArchitectureError(
+                    f"group {group!r}: width is {width!r}, expected a whole number above 0"
+                )
         for layer, density in self.densities.items():
             if isinstance(density, bool) or not isinstance(density, (int, float)) or not 0 < density <= 1:
-                raise ArchitectureError(f"layer {layer!r}: density is {density!r}, expected above 0 and at most 1")
+                raise ArchitectureError(
+                    f"layer {layer!r}: density is {density!r}, expected above 0 and at most 1"
+                )
         object.__setattr__(self, "widths", MappingProxyType(dict(self.widths)))
         object.__setattr__(self, "densities", MappingProxyType(dict(self.densities)))
 

@@ -104,4 +104,3 @@ class Context:
     def progress(self, stage: str, unit: str, done: int, total: int, detail: str = "") -> None:
         """Tell every listener how far ``stage`` has come."""
         self.registry.progress(Progress(stage, unit, done, total, detail))
-

@@ -114,8 +114,7 @@ def couple(network: Network) -> Coupling:
     fixed = {axes.find(name) for name in axes.fixed}
     roots = {name: axes.find(name) for name in axes.parent}
     resolved = {
-        name: tuple(Segment(roots[s.group], s.repeat) for s in segments)
-        for name, segments in layout.items()
+        name: tuple(Segment(roots[s.group], s.repeat) for s in segments) for name, segments in layout.items()
     }
     groups = {
         root: ChannelGroup(root, axes.size[root], _layers(network, resolved, root), root in fixed)

@@ -43,4 +43,6 @@ class Model:
                     f"weights of {self.network.name}: {name} is {array.dtype} {array.shape}, expected float32 {shape}"
                 )
             if not np.isfinite(array).all():
-                raise FormatError(f"weights of {self.network.name}: {name} holds NaN or infinity; train again")
+                raise FormatError(
+                    f"weights of {self.network.name}: {name} holds NaN or infinity; train again"
+                )

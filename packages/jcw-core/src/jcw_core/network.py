@@ -47,8 +47,7 @@ class Node:
         if operation.arity is None and not self.inputs:
             raise NetworkError(f"node {self.name!r} ({self.op}): no inputs, expected one or more")
         checked = {
-            key: _checked(self, key, kind, self.attributes[key])
-            for key, kind in operation.attributes.items()
+            key: _checked(self, key, kind, self.attributes[key]) for key, kind in operation.attributes.items()
         }
         object.__setattr__(self, "attributes", MappingProxyType(checked))
 
@@ -210,7 +209,12 @@ class Network:
     def to_json(self) -> str:
         """The network as one line of JSON; ``from_json`` reads it back."""
         nodes = [
-            {"name": n.name, "op": n.op, "inputs": list(n.inputs), **({"attributes": dict(n.attributes)} if n.attributes else {})}
+            {
+                "name": n.name,
+                "op": n.op,
+                "inputs": list(n.inputs),
+                **({"attributes": dict(n.attributes)} if n.attributes else {}),
+            }
             for n in self.nodes
         ]
         return json.dumps({"format": FORMAT, "name": self.name, "nodes": nodes})
@@ -227,7 +231,9 @@ class Network:
             if document["format"] != FORMAT:
                 raise NetworkError(f"format is {document['format']!r}, expected {FORMAT!r}")
             nodes = tuple(
-                Node(str(n["name"]), str(n["op"]), tuple(map(str, n["inputs"])), dict(n.get("attributes", {})))
+                Node(
+                    str(n["name"]), str(n["op"]), tuple(map(str, n["inputs"])), dict(n.get("attributes", {}))
+                )
                 for n in document["nodes"]
             )
             return cls(str(document["name"]), nodes)

@@ -53,7 +53,8 @@ class Operation:
 def pair(attributes: Attributes, name: str) -> tuple[int, int]:
     """Return the attribute ``name`` as (height, width)."""
     value = attributes[name]
-    assert isinstance(value, tuple) and len(value) == 2
+    assert isinstance(value, tuple)
+    assert len(value) == 2
     return value
 
 
@@ -172,9 +173,7 @@ OPERATIONS: Mapping[str, Operation] = {
         _linear_parameters,
         macs=_linear_macs,
     ),
-    "batch_norm": Operation(
-        1, {"eps": "float"}, parameters=_norm_parameters, buffers=_norm_buffers
-    ),
+    "batch_norm": Operation(1, {"eps": "float"}, parameters=_norm_parameters, buffers=_norm_buffers),
     "max_pool": Operation(1, _POOL, _pool_shape),
     "avg_pool": Operation(1, _POOL, _pool_shape),
     "global_avg_pool": Operation(1, shape=lambda a, i: (_plane(i)[0], 1, 1)),

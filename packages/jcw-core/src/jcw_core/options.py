@@ -73,9 +73,7 @@ def parse(cls: type[T], table: Mapping[str, Any], where: Location) -> T:
             hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known) or 'none'}"
             raise where.error(key, f"unknown key; {hint}")
     hints = get_type_hints(cls)
-    values = {
-        key: _checked(hints[key], table[key], known[key], key, where) for key in known if key in table
-    }
+    values = {key: _checked(hints[key], table[key], known[key], key, where) for key in known if key in table}
     for key, one in known.items():
         if key not in values and one.default is MISSING and one.default_factory is MISSING:
             raise where.error(key, "is missing; give it a value")

@@ -27,9 +27,13 @@ if TYPE_CHECKING:
 class Backbone(Protocol):
     """A family of networks."""
 
-    name: str
-    bounds: Sequence[Bound]
-    """Default bounds of its search space; the first that matches a layer holds."""
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def bounds(self) -> Sequence[Bound]:
+        """Default bounds of its search space; the first that matches a layer holds."""
 
     def build(
         self,
@@ -64,8 +68,9 @@ class DeviceInfo:
 class Device(Protocol):
     """An open device. Times are seconds for one image; every visit is timed after a warm-up."""
 
-    model_format: str
-    """Name of the exporter whose files ``measure_models`` runs; ``""`` when it runs no models."""
+    @property
+    def model_format(self) -> str:
+        """Name of the exporter whose files ``measure_models`` runs; ``""`` when it runs no models."""
 
     def describe(self) -> DeviceInfo:
         """Say what is being measured on."""
@@ -97,8 +102,13 @@ class DevicePlugin(Protocol):
     ``options`` is a frozen dataclass of the keys that ``[device]`` takes in a recipe beside ``name``.
     """
 
-    name: str
-    options: type[Any]
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def options(self) -> type[Any]:
+        """Frozen dataclass of its recipe keys, see ``jcw_core.options``."""
 
     def open(self, options: Any) -> Device:
         """Connect. ``options`` is an instance of ``self.options``.
@@ -128,9 +138,17 @@ class Objective(Protocol):
     ``needs`` names the run's files that it reads, so that the stages that make them run first.
     """
 
-    name: str
-    unit: str
-    needs: tuple[str, ...]
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of its values, for people."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Files of the run that it reads."""
 
     def open(self, context: Context) -> Evaluator:
         """Load what the evaluation needs (a table, a supernet) from the run."""
@@ -139,7 +157,9 @@ class Objective(Protocol):
 class Selection(Protocol):
     """A strategy that chooses the next population."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
 
     def select(
         self,
@@ -167,10 +187,17 @@ class Selection(Protocol):
 class Dataset(Protocol):
     """Labelled images in memory or on disk, addressed by index."""
 
-    classes: Sequence[str]
-    mean: Sequence[float]
-    """Per-channel mean of the pixels in [0, 1]."""
-    std: Sequence[float]
+    @property
+    def classes(self) -> Sequence[str]:
+        """Names of the classes, in the order of their labels."""
+
+    @property
+    def mean(self) -> Sequence[float]:
+        """Per-channel mean of the pixels in [0, 1]."""
+
+    @property
+    def std(self) -> Sequence[float]:
+        """Per-channel standard deviation of the pixels in [0, 1]."""
 
     def __len__(self) -> int: ...
 
@@ -193,8 +220,13 @@ class Dataset(Protocol):
 class DatasetPlugin(Protocol):
     """A kind of dataset; ``options`` holds the keys of ``[data]`` beside ``name``."""
 
-    name: str
-    options: type[Any]
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def options(self) -> type[Any]:
+        """Frozen dataclass of its recipe keys, see ``jcw_core.options``."""
 
     def open(self, split: str, options: Any) -> Dataset:
         """Open ``"train"`` or ``"test"``. Raises ``DataError``."""
@@ -203,8 +235,13 @@ class DatasetPlugin(Protocol):
 class Exporter(Protocol):
     """Writes a model for some runtime; ``suffix`` begins with a dot."""
 
-    name: str
-    suffix: str
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def suffix(self) -> str:
+        """End of its file names, with the dot."""
 
     def export(self, model: Model, path: Path) -> None:
         """Write ``path`` atomically. Raises ``JcwError`` for a network the format cannot hold."""
@@ -222,11 +259,25 @@ class Stage(Protocol):
         makes: files relative to the run directory.
     """
 
-    name: str
-    section: str
-    options: type[Any] | None
-    reads: tuple[str, ...]
-    makes: tuple[str, ...]
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def section(self) -> str:
+        """The recipe table that it owns, or ``""``."""
+
+    @property
+    def options(self) -> type[Any] | None:
+        """Frozen dataclass of its recipe keys, see ``jcw_core.options``."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Further recipe tables that change its result."""
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        """Files that it writes in every run."""
 
     def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
         """Files that other stages make and this one reads.
@@ -244,9 +295,17 @@ class Stage(Protocol):
 class ReportSection(Protocol):
     """A part of the report: merged into ``report.json`` under ``name``, drawn in ``report.html``."""
 
-    name: str
-    title: str
-    order: int
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def title(self) -> str:
+        """Heading in the page."""
+
+    @property
+    def order(self) -> int:
+        """Place in the page; smaller comes first."""
 
     def data(self, context: Context) -> Mapping[str, Any] | None:
         """JSON-ready data, or None when the run has nothing for it."""

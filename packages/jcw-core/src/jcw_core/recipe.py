@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -158,7 +158,9 @@ def _choice(table: Mapping[str, Any] | None, family: Mapping[str, Any], where: L
         return None
     name = table.get("name")
     if not isinstance(name, str):
-        raise where.error("name", f"expected the name of a plugin, found {name!r}; there is: {', '.join(family)}")
+        raise where.error(
+            "name", f"expected the name of a plugin, found {name!r}; there is: {', '.join(family)}"
+        )
     try:
         plugin = family[name]
     except PluginError as error:
@@ -170,8 +172,21 @@ def canonical(options: Any) -> str:
     """Options as text that changes exactly when a value does."""
 
     def plain(value: Any) -> Any:
-        if hasattr(value, "__dataclass_fields__"):
-            return asdict(value)
-        return str(value)
+        return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
     return json.dumps(options, default=plain, sort_keys=True)
+
+
+def paths_in(options: Any) -> Iterator[Path]:
+    """Every file that options point to."""
+    if isinstance(options, Path):
+        yield options
+    elif isinstance(options, Mapping):
+        for value in options.values():
+            yield from paths_in(value)
+    elif isinstance(options, tuple):
+        for value in options:
+            yield from paths_in(value)
+    elif is_dataclass(options):
+        for one in fields(options):
+            yield from paths_in(getattr(options, one.name))

@@ -55,7 +55,10 @@ class Front:
 
     def write(self, path: Path) -> None:
         """Write ``front.json``."""
-        models = [{"architecture": c.architecture.to_dict(), "objectives": dict(c.objectives)} for c in self.candidates]
+        models = [
+            {"architecture": c.architecture.to_dict(), "objectives": dict(c.objectives)}
+            for c in self.candidates
+        ]
         write_json(
             path,
             {
@@ -94,6 +97,7 @@ class ChosenModel:
         requested_latency_ms: the budget it was chosen for; None for the baseline.
         predicted_latency_ms: by the latency table; None without one.
         search_error: error rate that the supernet estimated; None for the baseline.
+        kept_weights: weights of convolutions and linear layers that are not zero.
         weights: safetensors file of the shrunk network, pruned weights zero, relative to the run.
     """
 
@@ -102,6 +106,7 @@ class ChosenModel:
     requested_latency_ms: float | None
     predicted_latency_ms: float | None
     search_error: float | None
+    kept_weights: int
     weights: str
 
     @staticmethod
@@ -114,6 +119,7 @@ class ChosenModel:
                 "requested_latency_ms": m.requested_latency_ms,
                 "predicted_latency_ms": m.predicted_latency_ms,
                 "search_error": m.search_error,
+                "kept_weights": m.kept_weights,
                 "weights": m.weights,
             }
             for m in models

@@ -43,7 +43,9 @@ PROVIDERS = {
 class Named(Protocol):
     """Anything that a hook returns."""
 
-    name: str
+    @property
+    def name(self) -> str | None:
+        """What users call it; click allows commands without one, which is no use here."""
 
 
 T = TypeVar("T", bound=Named)
@@ -118,11 +120,12 @@ class Registry:
         members: dict[str, Named] = {}
         origins: dict[str, str] = {}
         for member, origin in self._collect(hook):
-            if member.name in members:
+            name = str(member.name)
+            if name in members:
                 raise PluginError(
-                    f"two plugins claim the {kind} {member.name!r}: {origins[member.name]} and {origin}; uninstall one"
+                    f"two plugins claim the {kind} {name!r}: {origins[name]} and {origin}; uninstall one"
                 )
-            members[member.name], origins[member.name] = member, origin
+            members[name], origins[name] = member, origin
         return Family(kind, members, origins)
 
     def _collect(self, hook: str) -> Iterable[tuple[Named, str]]:

@@ -6,12 +6,13 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from jcw_core.errors import JcwError
-from jcw_core.files import digest, read_json, write_json
+from jcw_core.files import atomic, digest, read_json, write_json
 
 
 class RunDirectory:
@@ -33,6 +34,14 @@ class RunDirectory:
         folder = self.root / ".state" / stage
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    def claim_scratch(self, stage: str, key: str) -> None:
+        """Empty a stage's scratch folder unless its checkpoints were made from the inputs ``key``."""
+        owner = self.scratch(stage) / "inputs"
+        if not owner.is_file() or owner.read_text(encoding="utf-8") != key:
+            shutil.rmtree(owner.parent)
+            with atomic(self.scratch(stage) / "inputs") as temporary:
+                temporary.write_text(key, encoding="utf-8")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -74,7 +83,10 @@ class RunDirectory:
 
     def finish(self, stage: str, key: str, outputs: tuple[str, ...]) -> None:
         """Record that ``outputs`` are complete."""
-        write_json(self._record(stage), {"inputs": key, "outputs": {n: digest(self.path(n)) for n in outputs}})
+        write_json(
+            self._record(stage), {"inputs": key, "outputs": {n: digest(self.path(n)) for n in outputs}}
+        )
+        shutil.rmtree(self.scratch(stage))
 
     def _record(self, stage: str) -> Path:
         return self.root / ".state" / f"{stage}.json"

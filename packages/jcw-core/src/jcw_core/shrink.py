@@ -43,7 +43,9 @@ def _shrunk(node: Node, coupling: Coupling, widths: Mapping[str, int]) -> Node:
     return replace(node, attributes={**node.attributes, **changed}) if changed else node
 
 
-def shrink_weights(network: Network, architecture: Architecture, weights: Weights) -> dict[str, NDArray[np.float32]]:
+def shrink_weights(
+    network: Network, architecture: Architecture, weights: Weights
+) -> dict[str, NDArray[np.float32]]:
     """The parameters and statistics of ``shrink(network, architecture)``: the first channels of each group.
 
     Args:
@@ -60,8 +62,11 @@ def shrink_weights(network: Network, architecture: Architecture, weights: Weight
             if array is None:
                 continue
             array = array[out]
-            if key == "weight" and node.op in ("conv2d", "linear") and not node.is_depthwise and (
-                node.attributes.get("groups", 1) == 1
+            if (
+                key == "weight"
+                and node.op in ("conv2d", "linear")
+                and not node.is_depthwise
+                and (node.attributes.get("groups", 1) == 1)
             ):
                 array = array[:, coupling.kept(node.inputs[0], architecture.widths)]
             kept[f"{node.name}.{key}"] = np.ascontiguousarray(array)

@@ -71,11 +71,7 @@ def is_prunable(network: Network, node: Node) -> bool:
     """True for a layer whose weights may be pruned."""
     if node.op == "linear":
         return True
-    return (
-        node.op == "conv2d"
-        and node.attributes["groups"] == 1
-        and network[node.inputs[0]].op != "input"
-    )
+    return node.op == "conv2d" and node.attributes["groups"] == 1 and network[node.inputs[0]].op != "input"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,107 @@
+"""Options of training, without torch, so that a recipe can be checked anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jcw_core.options import option
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """One stretch of training by SGD.
+
+    Args:
+        epochs: passes over the training images.
+        batch_size: images per step; the last, smaller batch of an epoch is left out.
+        lr: highest learning rate.
+        annealing: how ``lr`` falls, step by step; ``"cosine"`` ends at 0.
+        weight_decay: on weights; not on biases and batch-norm parameters.
+        lr_warmup_epochs: epochs over which the learning rate rises from 0.
+    """
+
+    epochs: int
+    batch_size: int
+    lr: float
+    annealing: Literal["cosine", "constant"] = "cosine"
+    weight_decay: float = 0.0
+    momentum: float = 0.9
+    nesterov: bool = True
+    label_smoothing: float = 0.0
+    lr_warmup_epochs: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Augmentation:
+    """Random changes of training images: a crop after padding with black, and a mirror image."""
+
+    crop_padding: int = 0
+    flip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How a module computes.
+
+    Args:
+        precision: ``"bf16"`` runs convolutions in bfloat16; weights stay float32.
+        channels_last: keep images as NHWC in memory.
+    """
+
+    precision: Literal["fp32", "bf16"] = "fp32"
+    channels_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SupernetOptions:
+    """``[supernet]``: the network whose weights all architectures share during the search."""
+
+    mode: Literal["continuous", "per-generation"] = option(
+        "continuous",
+        help="trained once before the search, or trained again on the parents of each generation as in the paper",
+    )
+    epochs: int = option(30, low=1, help="epochs in all")
+    warmup_epochs: int = option(
+        10, low=0, help="of these, epochs on random architectures; all of them when mode is continuous"
+    )
+    batch_size: int = option(256, low=2)
+    lr: float = option(0.1, low=0.0)
+    annealing: Literal["cosine", "constant"] = option("cosine")
+    lr_warmup_epochs: float = option(0.0, low=0.0, help="epochs over which the learning rate rises from 0")
+    weight_decay: float = option(4e-5, low=0.0)
+    momentum: float = option(0.9, low=0.0, high=1.0)
+    label_smoothing: float = option(0.0, low=0.0, high=1.0)
+    crop_padding: int = option(0, low=0, high=64, help="pixels of padding before a random crop")
+    flip: bool = option(False, help="mirror half of the images")
+    calibration_images: int = option(1280, low=2, help="training images that set batch-norm statistics")
+    precision: Literal["fp32", "bf16"] = option("fp32")
+    channels_last: bool = option(False)
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """How the supernet computes."""
+        return Arithmetic(self.precision, self.channels_last)
+
+    @property
+    def augmentation(self) -> Augmentation:
+        """Random changes of its training images."""
+        return Augmentation(self.crop_padding, self.flip)
+
+    def training(self, epochs: int) -> TrainingOptions:
+        """A stretch of ``epochs`` with these options."""
+        return TrainingOptions(
+            epochs=epochs,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            annealing=self.annealing,
+            weight_decay=self.weight_decay,
+            momentum=self.momentum,
+            label_smoothing=self.label_smoothing,
+            lr_warmup_epochs=self.lr_warmup_epochs,
+        )
+
+    @property
+    def shared_epochs(self) -> int:
+        """Epochs on random architectures, before the search."""
+        return self.epochs if self.mode == "continuous" else min(self.warmup_epochs, self.epochs)
