@@ -1,4 +1,4 @@
-"""``jcw run``, ``jcw plugins``, ``jcw networks`` and ``jcw show``."""
+"""``jcw run``, ``jcw recipe``, ``jcw plugins``, ``jcw networks`` and ``jcw show``."""
 
 from __future__ import annotations
 
@@ -113,6 +113,15 @@ def networks(registry: Registry, input_size: int, classes: int, width: float, na
         click.echo(
             f"{backbone:16}{network.macs:>16,}{network.parameters:>14,}{widths:>8}{space.dimensions - widths:>10}"
         )
+
+
+@click.command()
+@click.pass_obj
+def recipe(registry: Registry) -> None:
+    """Print every table and key that a recipe may have, with defaults."""
+    from jcw_core.recipe_keys import describe
+
+    click.echo(describe(registry))
 
 
 @click.command()

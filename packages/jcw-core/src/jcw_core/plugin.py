@@ -10,7 +10,7 @@ from jcw_core.hookspecs import hookimpl
 if TYPE_CHECKING:
     import click
 
-    from jcw_core.protocols import Backbone, Stage
+    from jcw_core.protocols import Backbone, DatasetPlugin, Stage
 
 
 @hookimpl
@@ -24,6 +24,16 @@ def jcw_register_backbones() -> Sequence[Backbone]:
 
 
 @hookimpl
+def jcw_register_datasets() -> Sequence[DatasetPlugin]:
+    """Fashion-MNIST, CIFAR-10 and folders of images."""
+    from jcw_core.datasets.cifar10 import Cifar10
+    from jcw_core.datasets.fashion_mnist import FashionMnist
+    from jcw_core.datasets.image_folder import ImageFolder
+
+    return [FashionMnist(), Cifar10(), ImageFolder()]
+
+
+@hookimpl
 def jcw_register_stages() -> Sequence[Stage]:
     """The report."""
     from jcw_core.report import ReportStage
@@ -33,7 +43,7 @@ def jcw_register_stages() -> Sequence[Stage]:
 
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
-    """``run``, ``plugins``, ``networks`` and ``show``."""
+    """``run``, ``recipe``, ``plugins``, ``networks`` and ``show``."""
     from jcw_core import commands
 
-    return [commands.run, commands.plugins, commands.networks, commands.show]
+    return [commands.run, commands.recipe, commands.plugins, commands.networks, commands.show]
