@@ -23,7 +23,7 @@ class Build(Protocol):
         """Return the network."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Family:
     """A backbone as it is registered: ``jcw_core.protocols.Backbone`` made of its parts."""
 

@@ -1,0 +1,1 @@
+"""Built-in kinds of dataset, one module each."""

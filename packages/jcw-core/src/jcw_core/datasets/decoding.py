@@ -1,0 +1,81 @@
+"""Decoding an image file to pixels of one size."""
+
+from __future__ import annotations
+
+import io
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jcw_core.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_PIXEL_LIMIT = 64 * 2**20
+_FORMATS = ("JPEG", "PNG", "BMP", "PPM", "WEBP")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """Resizes the short side to ``resize`` (bilinear) and cuts the middle ``size`` x ``size``.
+
+    Args:
+        size: height and width of the result.
+        resize: short side before the crop, at least ``size``.
+        channels: 1 for grey, 3 for RGB.
+    """
+
+    size: int
+    resize: int
+    channels: int
+
+    def __call__(self, content: bytes, place: str) -> NDArray[np.uint8]:
+        """Decode one file.
+
+        Args:
+            content: of the file.
+            place: the file's name, for errors.
+
+        Returns:
+            (channels, size, size).
+
+        Raises:
+            DataError: not an image, damaged, or above 64 Mi pixels.
+        """
+        try:
+            from PIL import Image
+        except ImportError:
+            raise DataError("decoding images needs Pillow; pip install 'jcw-core[images]'") from None
+        try:
+            with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+                width, height = scaled = self._scaled(image.size)
+                # A line of one pixel's height grows by much when its short side is resized.
+                if max(image.width * image.height, width * height) > _PIXEL_LIMIT:
+                    raise DataError(
+                        f"{place}: {image.width} x {image.height} pixels, resized to {width} x {height}, "
+                        f"is too large; expected at most {_PIXEL_LIMIT} pixels"
+                    )
+                cut = self._cut(image.convert("L" if self.channels == 1 else "RGB"), scaled)
+        # What Pillow raises for a damaged file depends on its format and on where the damage is.
+        except (OSError, EOFError, SyntaxError, ValueError, TypeError, IndexError, KeyError, struct.error,
+                Image.DecompressionBombError) as error:  # fmt: skip
+            raise DataError(f"{place}: not an image that can be read ({error})") from None
+        pixels = np.asarray(cut, dtype=np.uint8).reshape(self.size, self.size, self.channels)
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+    def _scaled(self, size: tuple[int, int]) -> tuple[int, int]:
+        short = min(size)
+        width, height = (side * self.resize // short for side in size)
+        return width, height
+
+    def _cut(self, image: Image, scaled: tuple[int, int]) -> Image:
+        from PIL.Image import Resampling
+
+        if image.size != scaled:
+            image = image.resize(scaled, Resampling.BILINEAR)
+        left, top = (round((side - self.size) / 2) for side in scaled)
+        return image.crop((left, top, left + self.size, top + self.size))

@@ -1,0 +1,108 @@
+"""Where image files lie: a folder or a .zip, laid out split/class/file."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from jcw_core.errors import DataError
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".webp"})
+LAYOUT = "expected image files as split/class/file with a split train and a split test or val"
+_FILE_LIMIT = 64 * 2**20
+"""Bytes of one image file."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ImageFile:
+    """One image file: its split, its class, and its name in the source."""
+
+    split: str
+    label: str
+    name: str
+
+
+class Source(Protocol):
+    """A folder or an archive."""
+
+    @property
+    def files(self) -> Sequence[ImageFile]:
+        """Sorted by split, class and name."""
+
+    def read(self, name: str) -> bytes:
+        """The content of one file. Raises ``DataError`` when it is damaged or too large."""
+
+
+def open_source(path: Path) -> Source:
+    """Open a folder or a .zip.
+
+    Raises:
+        DataError: there is none, or it is damaged.
+    """
+    if path.is_dir():
+        return FolderSource(path)
+    if path.is_file():
+        return ZipSource(path)
+    raise DataError(f"{path}: no such folder or .zip file")
+
+
+class FolderSource:
+    """Image files in a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        found = (p.relative_to(path).as_posix() for p in path.glob("*/*/*") if p.is_file())
+        self.files = _image_files(found)
+
+    def read(self, name: str) -> bytes:
+        """The content of one file."""
+        path = self._path / name
+        try:
+            _check_size(str(path), path.stat().st_size)
+            return path.read_bytes()
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error})") from None
+
+
+class ZipSource:
+    """Image files in a .zip, which stays open."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            raise DataError(f"{path}: not a .zip that can be read ({error}); fetch it again") from None
+        self.files = _image_files(self._zip.namelist())
+
+    def read(self, name: str) -> bytes:
+        """The content of one member."""
+        place = f"{self._path}: {name}"
+        _check_size(place, self._zip.getinfo(name).file_size)
+        try:
+            return self._zip.read(name)
+        # RuntimeError: encrypted; NotImplementedError: a compression that zipfile does not know.
+        except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+            raise DataError(f"{place}: cannot be read ({error}); fetch the archive again") from None
+
+
+def _image_files(names: Iterable[str]) -> tuple[ImageFile, ...]:
+    paths = (PurePosixPath(name) for name in names)
+    return tuple(
+        sorted(
+            ImageFile(*path.parts[:2], str(path))
+            for path in paths
+            if len(path.parts) == 3
+            and path.suffix.lower() in SUFFIXES
+            and not any(part.startswith(".") for part in path.parts)
+        )
+    )
+
+
+def _check_size(place: str, size: int) -> None:
+    if size > _FILE_LIMIT:
+        raise DataError(f"{place}: {size} bytes is too large for an image; expected at most {_FILE_LIMIT}")
