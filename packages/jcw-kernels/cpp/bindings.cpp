@@ -1,0 +1,136 @@
+// The Python face of the engine. Shapes and types are checked in jcw_kernels.program, which says what
+// is wrong in a user's words; the checks here only keep memory safe.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "core/error.hpp"
+#include "core/isa.hpp"
+#include "core/program.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using Images = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
+using Array = nb::ndarray<nb::numpy, float, nb::ndim<2>>;
+
+// A program runs one image at a time, whichever Python thread asks.
+class Engine {
+ public:
+  Engine(nb::bytes file, int threads, const std::string& isa)
+      : program_(jcw::Model::parse({static_cast<const std::byte*>(file.data()), file.size()}), threads, isa) {}
+
+  Array run(const Images& images) {
+    const std::int64_t count = count_of(images), outputs = program_.output_floats();
+    auto result = std::make_unique<float[]>(static_cast<std::size_t>(count * outputs) + 1);
+    {
+      const nb::gil_scoped_release release;
+      const std::scoped_lock lock(mutex_);
+      program_.run(images.data(), count, result.get());
+    }
+    float* data = result.release();
+    const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<float*>(p); });
+    return Array(data, {static_cast<std::size_t>(count), static_cast<std::size_t>(outputs)}, owner);
+  }
+
+  std::vector<double> profile(const Images& image, int rounds) {
+    require_one(image);
+    const nb::gil_scoped_release release;
+    const std::scoped_lock lock(mutex_);
+    return program_.profile(image.data(), rounds);
+  }
+
+  double time_from(int unit, const Images& image, int repeats) {
+    require_one(image);
+    const nb::gil_scoped_release release;
+    const std::scoped_lock lock(mutex_);
+    return program_.time_from(unit, image.data(), repeats);
+  }
+
+  void poison() {
+    const std::scoped_lock lock(mutex_);
+    program_.poison();
+  }
+
+  // (unit, kernel, density, multiply-accumulates) of each step.
+  std::vector<std::tuple<std::string, std::string, double, double>> steps() const {
+    std::vector<std::tuple<std::string, std::string, double, double>> rows;
+    for (const jcw::Step& step : program_.steps())
+      rows.emplace_back(program_.model().units[static_cast<std::size_t>(step.unit)].name, step.kernel, step.density,
+                        step.macs);
+    return rows;
+  }
+
+  std::tuple<int, int, int> input_shape() const {
+    const jcw::Shape& shape = program_.model().input;
+    return {shape.channels, shape.height, shape.width};
+  }
+  std::int64_t outputs() const { return program_.output_floats(); }
+  std::int64_t memory_bytes() const { return program_.memory_floats() * static_cast<std::int64_t>(sizeof(float)); }
+  std::string isa() const { return program_.kernels().name; }
+  int threads() const { return program_.threads(); }
+
+ private:
+  std::int64_t count_of(const Images& images) const {
+    const auto size = static_cast<std::int64_t>(images.size());
+    if (size % program_.input_floats()) throw nb::value_error("not a whole number of images");
+    return size / program_.input_floats();
+  }
+
+  void require_one(const Images& image) const {
+    if (count_of(image) != 1) throw nb::value_error("expected one image");
+  }
+
+  jcw::Program program_;
+  std::mutex mutex_;
+};
+
+// GFLOP/s of the tile loop with its data in L1 cache, the best of `rounds` runs.
+double peak_gflops(const std::string& isa, int rounds) {
+  const jcw::Kernels& kernels = jcw::choose_isa(isa);
+  const auto data = std::make_unique<float[]>(2048);
+  constexpr int inner = 2000;
+  const double flops = 2.0 * 4 * kernels.tile_vectors * kernels.width * 32 * inner;
+  double best = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    kernels.peak(inner, data.get());
+    best = std::max(best, flops / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best / 1e9;
+}
+
+}  // namespace
+
+NB_MODULE(_engine, m) {
+  const nb::module_ errors = nb::module_::import_("jcw_core.errors");
+  nb::exception<jcw::FormatError>(m, "EngineFormatError", errors.attr("FormatError"));
+  nb::exception<jcw::DeviceError>(m, "EngineDeviceError", errors.attr("DeviceError"));
+  nb::class_<Engine>(m, "Engine", "A loaded model, bound to memory and kernels.")
+      .def(nb::init<nb::bytes, int, const std::string&>(), "file"_a, "threads"_a = 1, "isa"_a = "")
+      .def("run", &Engine::run, nb::arg("images").noconvert(), "(n, c, h, w) float32 to (n, outputs) float32.")
+      .def("profile", &Engine::profile, nb::arg("image").noconvert(), "rounds"_a, "Mean seconds of each step.")
+      .def("time_from", &Engine::time_from, "unit"_a, nb::arg("image").noconvert(), "repeats"_a,
+           "Mean seconds of all steps from the unit with this number on.")
+      .def("poison", &Engine::poison, "Fill all activations with NaN, for tests.")
+      .def("steps", &Engine::steps, "(unit, kernel, density, multiply-accumulates) of each step.")
+      .def_prop_ro("input_shape", &Engine::input_shape)
+      .def_prop_ro("outputs", &Engine::outputs)
+      .def_prop_ro("memory_bytes", &Engine::memory_bytes)
+      .def_prop_ro("isa", &Engine::isa)
+      .def_prop_ro("threads", &Engine::threads);
+  m.def("available_isas", &jcw::available_isas, "Instruction sets that run here, best first.");
+  m.def("chosen_isa", [](const std::string& isa) { return std::string(jcw::choose_isa(isa).name); }, "isa"_a = "",
+        "The instruction set that a program would use.");
+  m.def("peak_gflops", &peak_gflops, "isa"_a = "", "rounds"_a = 20,
+        "GFLOP/s of the tile loop with its data in L1 cache.");
+}

@@ -1,0 +1,36 @@
+// One piece of memory for all activations, and which tensors take turns in which part of it.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "lower.hpp"
+
+namespace jcw {
+
+// Zeroed memory in huge pages where the system has them. Throws DeviceError when there is not enough.
+class Arena {
+ public:
+  explicit Arena(std::size_t floats);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  float* data() const { return data_; }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+  float* data_ = nullptr;
+};
+
+struct MemoryPlan {
+  std::vector<std::int64_t> offset;  // of each tensor's first plane; -1 for external ones
+  std::int64_t floats = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> negative;  // ranges to fill with -infinity
+};
+
+// Tensors whose zeros lie in the same places share a buffer when one dies before the next is made.
+MemoryPlan plan_memory(const Lowered& lowered);
+
+}  // namespace jcw

@@ -1,0 +1,85 @@
+// What the makers of steps share: addresses of tensors, pixel masks, ways to split work.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+
+#include "pack.hpp"
+#include "steps.hpp"
+
+namespace jcw {
+
+struct Range {
+  int begin, end;
+};
+
+inline Range slice(int count, int part, int parts) {
+  const auto edge = [&](int p) { return static_cast<int>(std::int64_t{count} * p / parts); };
+  return {edge(part), edge(part + 1)};
+}
+
+// Planes of a tensor as kernels address them.
+struct View {
+  float* data;
+  std::ptrdiff_t plane, row;
+};
+
+class Binder {
+ public:
+  explicit Binder(const Bound& bound) : bound_(bound) {}
+
+  const Bound& bound() const { return bound_; }
+  const Kernels& kernels() const { return *bound_.kernels; }
+  const Unit& unit(const Operation& o) const { return bound_.model->units[static_cast<std::size_t>(o.unit)]; }
+  const Tensor& tensor(int t) const { return bound_.lowered->tensors[static_cast<std::size_t>(t)]; }
+
+  // External tensors have no address yet: data is null.
+  View view(int t) const {
+    const Tensor& info = tensor(t);
+    const std::int64_t offset = bound_.plan->offset[static_cast<std::size_t>(t)];
+    float* data = info.external ? nullptr : bound_.memory + offset;
+    if (info.external || info.flat) return {data, info.shape.pixels(), info.shape.width};
+    return {data, static_cast<std::ptrdiff_t>(info.layout.plane), static_cast<std::ptrdiff_t>(info.layout.row)};
+  }
+
+  // All ones where a pixel of the layout is real, one word per flat pixel of its blocks.
+  std::shared_ptr<std::vector<std::uint32_t>> mask(const Layout& layout) const {
+    auto words = std::make_shared<std::vector<std::uint32_t>>(static_cast<std::size_t>(layout.blocks() * kBlock), 0u);
+    for (std::int64_t i = 0; i < layout.run(); ++i)
+      if (i % layout.row < layout.width) (*words)[static_cast<std::size_t>(i)] = ~0u;
+    return words;
+  }
+
+  Target target(const Operation& o, const Layout& layout, int channels, const std::uint32_t* mask,
+                const float* bias) const {
+    const Unit& u = unit(o);
+    Target to{};
+    to.out = view(o.write).data;
+    to.out_plane = static_cast<std::ptrdiff_t>(layout.plane);
+    to.residual = o.residual >= 0 ? view(o.residual).data : nullptr;
+    to.residual_plane = o.residual >= 0 ? static_cast<std::ptrdiff_t>(tensor(o.residual).layout.plane) : 0;
+    to.bias = bias;
+    to.mask = mask;
+    to.channels = channels;
+    to.activation = u.activation;
+    return to;
+  }
+
+  // Offset from an output pixel to the input pixel under a kernel tap, in the phases of o.reads[0].
+  Address address(const Operation& o) const;
+
+  // Throws std::logic_error unless every pixel that the offsets reach lies in the input's buffer.
+  void check_reach(const Operation& o, const std::vector<std::int32_t>& offsets, std::int64_t first_plane) const;
+
+ private:
+  Bound bound_;
+};
+
+Step make_convolution(const Binder& binder, const Operation& o);
+Step make_windowed(const Binder& binder, const Operation& o);
+Step make_linear(const Binder& binder, const Operation& o);
+Step make_elementwise(const Binder& binder, const Operation& o);
+Step make_copies(const Binder& binder, const Operation& o);  // relayout, concat, flatten
+Step make_global_mean(const Binder& binder, const Operation& o);
+
+}  // namespace jcw

@@ -1,0 +1,18 @@
+// Which instruction sets this build has, which of them this machine has, and which one to use.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.hpp"
+
+namespace jcw {
+
+// Names of the instruction sets that run here, best first.
+std::vector<std::string> available_isas();
+
+// Kernels of `name`; with "" those that JCW_ISA names, or else the best. Throws DeviceError for a name
+// that is unknown or not available here, listing what is.
+const Kernels& choose_isa(const std::string& name);
+
+}  // namespace jcw

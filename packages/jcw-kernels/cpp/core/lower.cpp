@@ -1,0 +1,241 @@
+#include "lower.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace jcw {
+namespace {
+
+std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+bool one_pixel(const Shape& shape) { return shape.pixels() == 1; }
+
+// Zeros that a windowed unit needs around the phases of its input.
+struct Margin {
+  int rows, columns;
+};
+
+int reach(int size, int kernel, int stride, int padding) {
+  const int phase_size = (size + stride - 1) / stride;
+  const int before = (padding + stride - 1) / stride;
+  const int out = (size + 2 * padding - kernel) / stride;
+  const int after = Tap::of(kernel - 1, padding, stride).shift + out - (phase_size - 1);
+  return std::max({before, after, 0});
+}
+
+Margin margin_of(const Unit& unit) {
+  return {reach(unit.in.height, unit.kernel.y, unit.stride.y, unit.padding.y),
+          reach(unit.in.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
+}
+
+bool is_windowed(const Unit& unit) {
+  return unit.op == Op::conv2d || unit.op == Op::max_pool || unit.op == Op::avg_pool;
+}
+
+bool is_pool(const Unit& unit) { return unit.op == Op::max_pool || unit.op == Op::avg_pool; }
+
+// A convolution with one output pixel is a linear layer on its flattened input.
+bool is_linear(const Unit& unit) { return unit.weighted() && one_pixel(unit.out); }
+
+class Lowering {
+ public:
+  explicit Lowering(const Model& model) : model_(model) {}
+
+  Lowered run() {
+    add_tensors();
+    for (std::size_t i = 0; i < model_.units.size(); ++i) tie(static_cast<int>(i));
+    set_layouts();
+    for (std::size_t i = 0; i < model_.units.size(); ++i) emit(static_cast<int>(i));
+    result_.output = model_.output ? model_.output : dense(0, 0);
+    return std::move(result_);
+  }
+
+ private:
+  const Unit& unit(int i) const { return model_.units[index(i)]; }
+  Tensor& tensor(int i) { return result_.tensors[index(i)]; }
+
+  void add_tensors() {
+    result_.tensors.resize(model_.units.size() + 1);
+    row_.resize(result_.tensors.size(), 1);
+    for (std::size_t i = 0; i < result_.tensors.size(); ++i) {
+      Tensor& t = result_.tensors[i];
+      t.shape = model_.shape(static_cast<int>(i));
+      t.row_class = static_cast<int>(i);
+      t.external = i == 0;
+      t.flat = one_pixel(t.shape);
+      row_[i] = t.shape.width;
+    }
+  }
+
+  int root(int t) {
+    while (tensor(t).row_class != t) t = tensor(t).row_class;
+    return t;
+  }
+
+  void same_row(int a, int b) {
+    if (tensor(a).external || tensor(b).external || tensor(a).flat || tensor(b).flat) return;
+    const int to = root(a), from = root(b);
+    row_[index(to)] = std::max(row_[index(to)], row_[index(from)]);
+    tensor(from).row_class = to;
+  }
+
+  void need_row(int t, std::int64_t row) {
+    std::int64_t& current = row_[index(root(t))];
+    current = std::max(current, row);
+  }
+
+  // A stride of one reads its input where it lies, so both walk rows of one length.
+  bool direct(const Unit& u) const {
+    return u.stride == Pair{1, 1} && u.op != Op::max_pool && u.inputs[0] != 0 && !one_pixel(u.in);
+  }
+
+  void tie(int i) {
+    const Unit& u = unit(i);
+    const int out = i + 1;
+    if (u.residual >= 0) same_row(out, u.residual);
+    if (u.op == Op::add || u.op == Op::mul || u.op == Op::activation)
+      for (int input : u.inputs) same_row(out, input);
+    if (!is_windowed(u) || is_linear(u) || one_pixel(u.out)) return;
+    const Margin margin = margin_of(u);
+    need_row(out, (u.in.width + u.stride.x - 1) / u.stride.x + margin.columns);
+    if (!direct(u)) return;
+    same_row(out, u.inputs[0]);
+    Tensor& in = tensor(u.inputs[0]);
+    in.pad_rows = std::max(in.pad_rows, margin.rows);
+    in.pad_columns = std::max(in.pad_columns, margin.columns);
+  }
+
+  void set_layouts() {
+    for (std::size_t i = 0; i < result_.tensors.size(); ++i) {
+      Tensor& t = result_.tensors[i];
+      if (t.external) {
+        t.layout = {t.shape.channels, t.shape.height, t.shape.width, t.shape.width, 0, t.shape.pixels()};
+      } else if (t.flat) {
+        t.layout = Layout::flat(t.shape.size());
+      } else {
+        const std::int64_t row = row_[index(root(static_cast<int>(i)))];
+        t.layout = Layout::padded(t.shape.channels, t.shape.height, t.shape.width, row, t.pad_rows, t.pad_columns);
+      }
+    }
+  }
+
+  // A copy of `from` in another layout, made once however many units read it.
+  int copy(int i, int from, Pair stride, std::vector<Phase> phases, Tensor made) {
+    made.shape = tensor(from).shape;
+    made.planes_per_channel = static_cast<int>(phases.size());
+    made.kind = "copy " + std::to_string(stride.y) + ' ' + std::to_string(stride.x) + (made.fill < 0 ? " -" : " 0") + ' ' +
+                std::to_string(made.shape.height) + ' ' + std::to_string(made.shape.width);
+    for (const Phase& phase : phases) made.kind += ' ' + std::to_string(phase.y) + ',' + std::to_string(phase.x);
+    if (made.flat) made.kind = "";
+    const std::string key = std::to_string(from) + ' ' + made.layout.key() + made.kind;
+    if (const auto known = copies_.find(key); known != copies_.end()) return known->second;
+    result_.tensors.push_back(std::move(made));
+    const int to = static_cast<int>(result_.tensors.size()) - 1;
+    result_.operations.push_back({Kind::relayout, i, {from}, -1, to, stride, std::move(phases)});
+    return copies_[key] = to;
+  }
+
+  // `from` with its pixels next to each other, for linear layers.
+  int dense(int i, int from) {
+    const Tensor& t = tensor(from);
+    if (t.flat && !t.external) return from;
+    Tensor made;
+    made.flat = true;
+    made.layout = Layout::flat(t.shape.size());
+    return copy(i, from, {1, 1}, {{0, 0}}, made);
+  }
+
+  // `from` with the rows of `like`, for pixel-by-pixel operations.
+  int aligned(int i, int from, int like) {
+    const Tensor& source = tensor(from);
+    const Layout& target = tensor(like).layout;
+    if (!source.external && source.layout.row == target.row) return from;
+    Tensor made;
+    made.flat = tensor(like).flat;
+    made.layout = made.flat ? target
+                            : Layout::padded(source.shape.channels, target.height, target.width, target.row, 0, 0);
+    return copy(i, from, {1, 1}, {{0, 0}}, made);
+  }
+
+  std::vector<Phase> phases_of(const Unit& u) const {
+    std::set<Phase> phases;
+    for (int y = 0; y < u.kernel.y; ++y)
+      for (int x = 0; x < u.kernel.x; ++x)
+        phases.insert({Tap::of(y, u.padding.y, u.stride.y).phase, Tap::of(x, u.padding.x, u.stride.x).phase});
+    return {phases.begin(), phases.end()};
+  }
+
+  int phased(int i, const std::vector<Phase>& phases) {
+    const Unit& u = unit(i);
+    if (direct(u) && !one_pixel(u.out)) return u.inputs[0];
+    const Margin margin = margin_of(u);
+    const int width = (u.in.width + u.stride.x - 1) / u.stride.x;
+    Tensor made;
+    if (u.op == Op::max_pool) made.fill = -std::numeric_limits<float>::infinity();
+    const std::int64_t row = std::max<std::int64_t>(width + margin.columns, tensor(i + 1).flat ? 0 : tensor(i + 1).layout.row);
+    made.layout = Layout::padded(u.in.channels * static_cast<int>(phases.size()),
+                                 (u.in.height + u.stride.y - 1) / u.stride.y, width, row, margin.rows, margin.columns);
+    return copy(i, u.inputs[0], u.stride, phases, made);
+  }
+
+  void push(Kind kind, int i, std::vector<int> reads, int residual = -1, std::vector<Phase> phases = {{0, 0}}) {
+    result_.operations.push_back({kind, i, std::move(reads), residual, i + 1, unit(i).stride, std::move(phases)});
+  }
+
+  void emit(int i) {
+    const Unit& u = unit(i);
+    const int out = i + 1;
+    if (is_linear(u)) {
+      const int residual = u.residual >= 0 ? dense(i, u.residual) : -1;
+      return push(Kind::linear, i, {dense(i, u.inputs[0])}, residual);
+    }
+    if (is_windowed(u)) return emit_windowed(i);
+    if (u.op == Op::global_avg_pool) return push(Kind::global_mean, i, {readable(i, u.inputs[0])});
+    if (u.op == Op::flatten || u.op == Op::concat) {
+      std::vector<int> reads = u.inputs;
+      return push(Kind::concat, i, std::move(reads));
+    }
+    std::vector<int> reads = {aligned(i, u.inputs[0], out)};
+    if (u.inputs.size() == 2)
+      reads.push_back(scales(u) ? dense(i, u.inputs[1]) : aligned(i, u.inputs[1], out));
+    push(Kind::elementwise, i, std::move(reads));
+  }
+
+  bool scales(const Unit& u) const { return model_.shape(u.inputs[1]) != u.in; }
+
+  // The caller's image has no gaps after its planes; reading whole vectors needs them.
+  int readable(int i, int from) { return tensor(from).external ? dense(i, from) : from; }
+
+  void emit_windowed(int i) {
+    const Unit& u = unit(i);
+    const std::vector<Phase> phases = phases_of(u);
+    const int in = phased(i, phases);
+    const int residual = u.residual >= 0 ? aligned(i, u.residual, i + 1) : -1;
+    const bool plain = is_pool(u) || u.depthwise();
+    push(plain ? Kind::windowed : Kind::convolution, i, {in}, residual, phases);
+    if (tensor(i + 1).flat) through_plane(i, in);
+  }
+
+  // Kernels write whole vectors; a single pixel per plane takes a detour.
+  void through_plane(int i, int in) {
+    Tensor made;
+    made.shape = unit(i).out;
+    made.layout = Layout::padded(made.shape.channels, 1, 1, tensor(in).layout.row, 0, 0);
+    result_.tensors.push_back(made);
+    const int plane = static_cast<int>(result_.tensors.size()) - 1;
+    result_.operations.back().write = plane;
+    push(Kind::concat, i, {plane});
+  }
+
+  const Model& model_;
+  Lowered result_;
+  std::vector<std::int64_t> row_;
+  std::map<std::string, int> copies_;
+};
+
+}  // namespace
+
+Lowered lower(const Model& model) { return Lowering(model).run(); }
+
+}  // namespace jcw

@@ -1,0 +1,60 @@
+// From units to operations on laid-out tensors: which layout every tensor has, and which copies
+// between layouts (stride phases, other padding) have to be made.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "layout.hpp"
+#include "model.hpp"
+
+namespace jcw {
+
+struct Tensor {
+  Shape shape;
+  Layout layout;
+  bool external = false;  // the caller's image: dense, read only through copies
+  bool flat = false;
+  int planes_per_channel = 1;
+  float fill = 0.0f;      // value of all padding
+  std::string kind;       // tells tensors apart that may not share a buffer
+  int row_class = 0, pad_rows = 0, pad_columns = 0;
+};
+
+enum class Kind { convolution, windowed, linear, elementwise, relayout, global_mean, concat };
+
+struct Phase {
+  int y, x;
+  auto operator<=>(const Phase&) const = default;
+};
+
+struct Operation {
+  Kind kind = Kind::elementwise;
+  int unit = 0;
+  std::vector<int> reads;
+  int residual = -1, write = 0;
+  Pair stride;                // relayout
+  std::vector<Phase> phases;  // relayout, convolution, windowed: planes per input channel
+};
+
+struct Lowered {
+  std::vector<Tensor> tensors;
+  std::vector<Operation> operations;
+  int output = 0;
+};
+
+Lowered lower(const Model& model);
+
+// Where kernel tap `tap` meets the input along one axis: input = output * stride + tap - padding.
+struct Tap {
+  int phase, shift;
+
+  static Tap of(int tap, int padding, int stride) {
+    const int offset = tap - padding;
+    const int shift = offset >= 0 ? offset / stride : -((-offset + stride - 1) / stride);
+    return {offset - shift * stride, shift};
+  }
+};
+
+}  // namespace jcw

@@ -1,0 +1,58 @@
+// A network as the engine takes it: units in the order in which they run, batch norm folded away.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.hpp"
+
+namespace jcw {
+
+struct Shape {
+  int channels = 0, height = 1, width = 1;
+
+  std::int64_t pixels() const { return std::int64_t{height} * width; }
+  std::int64_t size() const { return channels * pixels(); }
+  bool operator==(const Shape&) const = default;
+};
+
+struct Pair {
+  int y = 1, x = 1;
+  bool operator==(const Pair&) const = default;
+};
+
+enum class Op { conv2d, linear, max_pool, avg_pool, global_avg_pool, flatten, activation, add, mul, concat };
+
+// Tensor 0 is the network's input; unit i makes tensor i + 1.
+struct Unit {
+  std::string name;
+  Op op = Op::activation;
+  std::vector<int> inputs;
+  int residual = -1;
+  Activation activation = Activation::none;
+  int out_channels = 0, groups = 1;
+  Pair kernel, stride, padding{0, 0};
+  Shape in, out;
+  std::vector<float> weight;  // out_channels x (in channels / groups) x kernel
+  std::vector<float> bias;    // out_channels
+
+  bool weighted() const { return op == Op::conv2d || op == Op::linear; }
+  bool depthwise() const { return op == Op::conv2d && groups == in.channels && groups == out.channels; }
+  int taps() const { return kernel.y * kernel.x; }
+  std::int64_t positions() const { return std::int64_t{in.channels} / groups * taps(); }  // weights per output channel
+};
+
+struct Model {
+  Shape input;
+  std::vector<Unit> units;
+  int output = 0;
+
+  const Shape& shape(int tensor) const { return tensor ? units[static_cast<std::size_t>(tensor - 1)].out : input; }
+
+  // Reads a model.jcw. Every size, index and value is checked first: throws FormatError.
+  static Model parse(std::span<const std::byte> file);
+};
+
+}  // namespace jcw

@@ -1,0 +1,33 @@
+// Weights in the order in which the kernels read them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "model.hpp"
+
+namespace jcw {
+
+inline constexpr std::int32_t kNowhere = INT32_MIN;
+
+// Address of the pixels that input (channel, tap_y, tap_x) multiplies, relative to the output pixel's;
+// kNowhere when that tap only ever meets padding.
+using Address = std::function<std::int32_t(int channel, int tap_y, int tap_x)>;
+
+struct Packed {
+  std::vector<std::int32_t> offsets, starts, dense_starts;
+  std::vector<float> weights, bias;
+  int groups = 0, blocks = 1;
+};
+
+// Groups of four output channels; groups of weights that are all zero are left out.
+Packed pack_sparse(const Unit& unit, int blocks, const Address& address);
+
+// Groups of `channels` output channels, all weights. For ungrouped convolutions.
+Packed pack_dense(const Unit& unit, int channels, int blocks, const Address& address);
+
+// Share of weight groups that are not zero.
+double density(const Unit& unit);
+
+}  // namespace jcw

@@ -1,0 +1,87 @@
+#include "program.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "isa.hpp"
+
+namespace jcw {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Program::Program(Model model, int threads, const std::string& isa)
+    : model_(std::move(model)),
+      kernels_(&choose_isa(isa)),
+      lowered_(lower(model_)),
+      plan_(plan_memory(lowered_)),
+      arena_(static_cast<std::size_t>(plan_.floats)),
+      threads_(threads) {
+  for (const auto& [begin, end] : plan_.negative)
+    std::fill(arena_.data() + begin, arena_.data() + end, -std::numeric_limits<float>::infinity());
+  steps_ = make_steps({&model_, &lowered_, &plan_, arena_.data(), &image_, kernels_});
+  for (Unit& unit : model_.units) unit.weight = {};  // the steps hold them packed
+}
+
+void Program::run_steps(std::size_t first) {
+  for (std::size_t s = first; s < steps_.size(); ++s)
+    threads_.run([&](int part) { steps_[s].run(part, threads_.count()); });
+}
+
+void Program::store_output(float* output) const {
+  const Tensor& tensor = lowered_.tensors[static_cast<std::size_t>(lowered_.output)];
+  const float* data = arena_.data() + plan_.offset[static_cast<std::size_t>(lowered_.output)];
+  const std::int64_t row = tensor.flat ? tensor.shape.width : tensor.layout.row;
+  const std::int64_t plane = tensor.flat ? tensor.shape.pixels() : tensor.layout.plane;
+  for (int c = 0; c < tensor.shape.channels; ++c)
+    for (int y = 0; y < tensor.shape.height; ++y)
+      output = std::copy_n(data + c * plane + y * row, tensor.shape.width, output);
+}
+
+void Program::run(const float* images, std::int64_t count, float* outputs) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    image_ = images + i * input_floats();
+    run_steps(0);
+    store_output(outputs + i * output_floats());
+  }
+}
+
+void Program::poison() {
+  for (std::size_t t = 0; t < lowered_.tensors.size(); ++t) {
+    const Tensor& tensor = lowered_.tensors[t];
+    if (tensor.external || !tensor.kind.empty() || plan_.offset[t] < 0) continue;
+    const Layout& layout = tensor.layout;
+    for (int c = 0; c < layout.planes; ++c)
+      for (int y = 0; y < layout.height; ++y)
+        std::fill_n(arena_.data() + plan_.offset[t] + c * layout.plane + y * layout.row, layout.width,
+                    std::numeric_limits<float>::quiet_NaN());
+  }
+}
+
+std::vector<double> Program::profile(const float* image, int rounds) {
+  std::vector<double> seconds(steps_.size(), 0.0);
+  image_ = image;
+  for (int round = 0; round < rounds; ++round)
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      const double start = now();
+      threads_.run([&](int part) { steps_[s].run(part, threads_.count()); });
+      seconds[s] += (now() - start) / rounds;
+    }
+  return seconds;
+}
+
+double Program::time_from(int first, const float* image, int repeats) {
+  image_ = image;
+  std::size_t begin = 0;
+  while (begin < steps_.size() && steps_[begin].unit < first) ++begin;
+  const double start = now();
+  for (int i = 0; i < repeats; ++i) run_steps(begin);
+  return (now() - start) / repeats;
+}
+
+}  // namespace jcw

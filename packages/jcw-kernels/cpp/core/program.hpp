@@ -1,0 +1,53 @@
+// A model bound to memory and kernels: runs images, and says where the time goes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "steps.hpp"
+#include "threads.hpp"
+
+namespace jcw {
+
+class Program {
+ public:
+  // `isa` is a name or "" for the best. Throws FormatError or DeviceError.
+  Program(Model model, int threads, const std::string& isa);
+
+  const Model& model() const { return model_; }
+  const Kernels& kernels() const { return *kernels_; }
+  const std::vector<Step>& steps() const { return steps_; }
+  int threads() const { return threads_.count(); }
+  std::int64_t input_floats() const { return model_.input.size(); }
+  std::int64_t output_floats() const { return model_.shape(model_.output).size(); }
+  std::int64_t memory_floats() const { return plan_.floats; }
+
+  // Dense images, input_floats() each, to dense outputs, output_floats() each.
+  void run(const float* images, std::int64_t count, float* outputs);
+
+  // Fills every real pixel with NaN, so that tests see what a kernel leaves unwritten.
+  void poison();
+
+  // Seconds of each step, averaged over `rounds` runs of one image.
+  std::vector<double> profile(const float* image, int rounds);
+
+  // Seconds of one pass over the steps from unit `first` on, averaged over `repeats`. Earlier steps must
+  // have run: call `run` once before.
+  double time_from(int first, const float* image, int repeats);
+
+ private:
+  void run_steps(std::size_t first);
+  void store_output(float* output) const;
+
+  Model model_;
+  const Kernels* kernels_;
+  Lowered lowered_;
+  MemoryPlan plan_;
+  Arena arena_;
+  const float* image_ = nullptr;
+  std::vector<Step> steps_;
+  Threads threads_;
+};
+
+}  // namespace jcw

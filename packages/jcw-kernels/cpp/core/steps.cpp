@@ -1,0 +1,65 @@
+#include "steps.hpp"
+
+#include <algorithm>
+
+#include "binder.hpp"
+
+namespace jcw {
+namespace {
+
+// True when the tap lands on a real pixel for some output.
+bool meets(int tap, int padding, int stride, int in, int out) {
+  for (int o = 0; o < out; ++o)
+    if (const int at = o * stride + tap - padding; at >= 0 && at < in) return true;
+  return false;
+}
+
+Step make_step(const Binder& binder, const Operation& o) {
+  switch (o.kind) {
+    case Kind::convolution: return make_convolution(binder, o);
+    case Kind::windowed: return make_windowed(binder, o);
+    case Kind::linear: return make_linear(binder, o);
+    case Kind::elementwise: return make_elementwise(binder, o);
+    case Kind::global_mean: return make_global_mean(binder, o);
+    case Kind::relayout: case Kind::concat: break;
+  }
+  return make_copies(binder, o);
+}
+
+}  // namespace
+
+Address Binder::address(const Operation& o) const {
+  const Unit& u = unit(o);
+  const Layout& in = tensor(o.reads[0]).layout;
+  const bool padding_counts = u.op == Op::max_pool;
+  return [u, in, phases = o.phases, padding_counts](int channel, int tap_y, int tap_x) -> std::int32_t {
+    if (!padding_counts && (!meets(tap_y, u.padding.y, u.stride.y, u.in.height, u.out.height) ||
+                            !meets(tap_x, u.padding.x, u.stride.x, u.in.width, u.out.width)))
+      return kNowhere;
+    const Tap y = Tap::of(tap_y, u.padding.y, u.stride.y), x = Tap::of(tap_x, u.padding.x, u.stride.x);
+    const auto phase = std::find(phases.begin(), phases.end(), Phase{y.phase, x.phase}) - phases.begin();
+    const std::int64_t plane = channel * static_cast<std::int64_t>(phases.size()) + phase;
+    return static_cast<std::int32_t>(plane * in.plane + y.shift * in.row + x.shift);
+  };
+}
+
+void Binder::check_reach(const Operation& o, const std::vector<std::int32_t>& offsets, std::int64_t first_plane) const {
+  const Layout& in = tensor(o.reads[0]).layout;
+  const std::int64_t pixels = std::int64_t{tensor(o.write).layout.blocks()} * kBlock;
+  for (const std::int32_t offset : offsets) {
+    const std::int64_t first = in.lead() + first_plane * in.plane + offset;
+    if (first < 0 || first + pixels > in.floats()) throw std::logic_error("unit " + unit(o).name + " reads out of bounds");
+  }
+}
+
+std::vector<Step> make_steps(const Bound& bound) {
+  const Binder binder(bound);
+  std::vector<Step> steps;
+  for (const Operation& o : bound.lowered->operations) {
+    steps.push_back(make_step(binder, o));
+    steps.back().unit = o.unit;
+  }
+  return steps;
+}
+
+}  // namespace jcw

@@ -1,0 +1,35 @@
+// Steps: operations bound to memory, packed weights and kernels, ready to run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arena.hpp"
+#include "lower.hpp"
+
+namespace jcw {
+
+struct Step {
+  int unit = 0;
+  std::string kernel;    // what a profile calls it: "sparse", "dense", "depthwise", ...
+  double density = 1.0;  // share of weight groups kept
+  double macs = 0.0;     // multiply-accumulates on kept weights
+  std::function<void(int part, int parts)> run;  // any split of the work gives the same bits
+};
+
+// Everything that the steps point to.
+struct Bound {
+  const Model* model;
+  const Lowered* lowered;
+  const MemoryPlan* plan;
+  float* memory;
+  const float* const* image;  // where the caller's image is at the time of the call
+  const Kernels* kernels;
+};
+
+// One step per operation, in order. The steps keep their packed weights; `bound` must outlive them.
+std::vector<Step> make_steps(const Bound& bound);
+
+}  // namespace jcw

@@ -1,0 +1,19 @@
+// Every kernel of one instruction set, and the table through which the engine finds them. All of it has
+// internal linkage: a function shared between object files could carry instructions that the machine lacks.
+#pragma once
+
+#include "activation.inl"
+#include "tile.inl"
+#include "convolve.inl"
+#include "linear.inl"
+#include "planes.inl"
+#include "windowed.inl"
+
+namespace {
+
+constexpr jcw::Kernels kTable = {
+    Isa::name, Isa::width, Isa::sparse_vectors, Isa::dense_channels, convolve, convolve_dense, windowed,
+    linear,    elementwise, relayout,           global_mean, peak,
+};
+
+}  // namespace

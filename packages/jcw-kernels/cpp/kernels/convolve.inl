@@ -1,0 +1,137 @@
+// Convolution by groups of R adjacent output channels: load N vectors of one shifted input plane, feed
+// R rows of accumulators. Sparse layers use R = 4, the weight group of the paper.
+#pragma once
+
+#include "tile.inl"
+
+namespace {
+
+using jcw::Convolution;
+
+template <int R, int N, int r = 0>
+JCW_INLINE void multiply(Tile<R, N>& tile, const vec (&x)[N], const float* weights) {
+  if constexpr (r < R) {
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) tile.sum[r][n] = Isa::fma_weight<r>(x[n], weights, tile.sum[r][n]);
+    multiply<R, N, r + 1>(tile, x, weights);
+  }
+}
+
+// sum += weight * pixels over `count` entries. Weights are fetched 2 KB and inputs kAhead entries ahead.
+template <int R, int N>
+JCW_INLINE void accumulate(Tile<R, N>& tile, const float* in, const std::int32_t* offsets, const float* weights,
+                           int count) {
+  constexpr int line = 64 / sizeof(float);
+  for (int e = 0; e < count; ++e) {
+    const float* ahead = in + offsets[e + jcw::kAhead];
+    JCW_UNROLL
+    for (int n = 0; n < N * Isa::width; n += line) __builtin_prefetch(ahead + n);
+    __builtin_prefetch(weights + 512);
+    const float* at = in + offsets[e];
+    vec x[N];
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) x[n] = Isa::load(at + n * Isa::width);
+    multiply<R, N>(tile, x, weights);
+    weights += R;
+  }
+}
+
+template <int R>
+struct ConvolveTiles {
+  const Convolution& conv;
+  int group_begin, group_end;
+
+  template <int N>
+  JCW_INLINE void one(int block, int group, std::ptrdiff_t pixel) const {
+    const Target& to = conv.target;
+    const int index = block * conv.groups + group;
+    const std::int32_t first = conv.starts[index], count = conv.starts[index + 1] - first;
+    const std::int32_t offset = conv.dense_starts ? conv.dense_starts[block] : first;
+    Tile<R, N> tile;
+    if (block == 0) {
+      JCW_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const vec bias = Isa::set(to.bias[group * R + r]);
+        JCW_UNROLL
+        for (int n = 0; n < N; ++n) tile.sum[r][n] = bias;
+      }
+    } else {
+      resume(tile, group, pixel);
+    }
+    accumulate<R, N>(tile, conv.in + pixel, conv.offsets + offset, conv.weights + std::ptrdiff_t{first} * R, count);
+    if (block + 1 == conv.blocks)
+      finish<R, N>(tile, to, group * R, pixel);
+    else
+      suspend(tile, group, pixel);
+  }
+
+  // Between blocks of input channels the sums wait in the output.
+  template <int N>
+  JCW_INLINE void resume(Tile<R, N>& tile, int group, std::ptrdiff_t pixel) const {
+    const Target& to = conv.target;
+    JCW_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const int channel = smaller(group * R + r, to.channels - 1);
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n)
+        tile.sum[r][n] = Isa::load(to.out + channel * to.out_plane + pixel + n * Isa::width);
+    }
+  }
+
+  template <int N>
+  JCW_INLINE void suspend(const Tile<R, N>& tile, int group, std::ptrdiff_t pixel) const {
+    const Target& to = conv.target;
+    JCW_UNROLL
+    for (int r = 0; r < R; ++r) {
+      if (group * R + r >= to.channels) break;
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n)
+        Isa::store(to.out + (group * R + r) * to.out_plane + pixel + n * Isa::width, tile.sum[r][n]);
+    }
+  }
+
+  // With one block, two tiles share each visit of a group's weights; with several, one tile stays in
+  // cache while all groups pass over it.
+  template <int N>
+  __attribute__((noinline)) void run(int first, int tiles) const {
+    const int step = conv.blocks > 1 ? 1 : 2;
+    for (int t = 0; t < tiles; t += step) {
+      const int last = smaller(tiles, t + step);
+      for (int block = 0; block < conv.blocks; ++block)
+        for (int group = group_begin; group < group_end; ++group)
+          for (int i = t; i < last; ++i) one<N>(block, group, std::ptrdiff_t{first + i * N} * Isa::width);
+    }
+  }
+};
+
+constexpr int kVectorsPerBlock = jcw::kBlock / Isa::width;
+
+void convolve(const Convolution& conv, int block_begin, int block_end, int group_begin, int group_end) {
+  split_tiles<Isa::sparse_vectors>(block_begin * kVectorsPerBlock, block_end * kVectorsPerBlock,
+                                   ConvolveTiles<4>{conv, group_begin, group_end});
+}
+
+void convolve_dense(const Convolution& conv, int block_begin, int block_end, int group_begin, int group_end) {
+  split_tiles<Isa::dense_vectors>(block_begin * kVectorsPerBlock, block_end * kVectorsPerBlock,
+                                  ConvolveTiles<Isa::dense_channels>{conv, group_begin, group_end});
+}
+
+// The tile loop with everything in L1: the rate that layers are judged by.
+float peak(int rounds, const float* data) {
+  constexpr int N = Isa::sparse_vectors, entries = 32;
+  static constexpr std::int32_t offsets[entries + jcw::kAhead] = {0,   256, 512, 768, 64,  320, 576, 832, 128, 384,
+                                                                  640, 896, 192, 448, 704, 960, 0,   256, 512, 768};
+  Tile<4, N> tile = {};
+  for (int i = 0; i < rounds; ++i) accumulate<4, N>(tile, data, offsets, data, entries);
+  vec total = tile.sum[0][0];
+  JCW_UNROLL
+  for (int r = 0; r < 4; ++r) {
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) total = total + tile.sum[r][n];
+  }
+  float lanes[Isa::width];
+  Isa::store(lanes, total);
+  return lanes[0];
+}
+
+}  // namespace

@@ -1,0 +1,8 @@
+#include <cstddef>
+#include <cstdint>
+
+#include "traits_neon.hpp"
+// The traits come first: everything below is written in terms of Isa.
+#include "all.inl"
+
+extern "C" const jcw::Kernels* jcw_kernels_neon() { return &kTable; }

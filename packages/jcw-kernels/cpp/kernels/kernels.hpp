@@ -1,0 +1,125 @@
+// The seam between the engine and the kernels: plain structs and one table of functions per
+// instruction set. Nothing here allocates, throws or owns memory.
+//
+// Activations are channel-major planes. Rows of a plane lie `row` floats apart, with zeros in the
+// columns past the width; planes lie far enough apart that the zeros between them pad rows above and
+// below. So a convolution walks one flat run of pixels per plane, and every kernel tap is a shifted
+// start address.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace jcw {
+
+enum class Activation : std::int32_t { none, relu, relu6, hardswish, hardsigmoid, sigmoid, silu };
+
+// Pixels are computed in blocks of this many floats on every instruction set, so that layouts and
+// work splits do not depend on it.
+inline constexpr int kBlock = 16;
+
+// Entries that an offset list must hold past its end, because inputs are prefetched ahead.
+inline constexpr int kAhead = 8;
+
+// Where a kernel writes: out[channel][pixel] = activation(value + bias + residual) where mask is set.
+struct Target {
+  float* out;              // channel 0, pixel 0
+  const float* residual;   // the same pixels of the tensor to add, or null
+  const float* bias;       // one per channel, padded to whole groups
+  const std::uint32_t* mask;  // per pixel all ones or, in pad columns, zero
+  std::ptrdiff_t out_plane, residual_plane;
+  int channels;
+  Activation activation;
+};
+
+// Convolution by groups of adjacent output channels (4, or the dense tile's count).
+//
+// With S = starts and i = block * groups + group, that group's entries in a block are S[i] to S[i+1];
+// entry e multiplies the pixels at in + offset[e] by the group's weights at weights + e * channels
+// per group. Sparse layers have one offset per entry; dense ones share the offsets of all groups.
+struct Convolution {
+  Target target;
+  const float* in;
+  const std::int32_t* offsets;
+  const float* weights;
+  const std::int32_t* starts;
+  const std::int32_t* dense_starts;  // first offset of each block; null for sparse layers
+  int groups, blocks;
+};
+
+// Depthwise convolution and max pooling: one plane in, one plane out, the same taps in every plane.
+struct Windowed {
+  Target target;
+  const float* in;
+  const std::int32_t* offsets;  // taps
+  const float* weights;         // channels x taps; null for max pooling
+  std::ptrdiff_t in_plane;      // all phases of one channel
+  int taps;
+};
+
+// Fully connected: out[o] = activation(bias[o] + residual[o] + sum of weight x in).
+struct Linear {
+  const float* in;
+  float* out;
+  const float* residual;
+  const float* bias;
+  const std::int32_t* indices;
+  const float* weights;  // entries x 4
+  const std::int32_t* starts;
+  int outputs;
+  Activation activation;
+};
+
+enum class Binary : std::int32_t { copy, add, mul, scale };
+
+// Pixel by pixel; `scale` multiplies each plane by one value of b.
+struct Elementwise {
+  Target target;  // bias and residual unused
+  const float* a;
+  const float* b;
+  std::ptrdiff_t a_plane, b_plane;
+  Binary op;
+};
+
+// Copies real pixels between layouts and splits planes into their stride phases:
+// out[channel][phase][y][x] = in[channel][y * stride_y + phase_y][x * stride_x + phase_x].
+struct Relayout {
+  const float* in;
+  float* out;
+  std::ptrdiff_t in_plane, in_row, out_plane, out_row;
+  int height, width, stride_y, stride_x, phase_y, phase_x;  // of the input
+};
+
+// Mean over the flat run of each plane; pad columns are zero and add nothing.
+struct GlobalMean {
+  const float* in;
+  float* out;
+  std::ptrdiff_t in_plane;
+  int run, pixels;
+};
+
+// Ranges are half open. Pixels are given in blocks of kBlock.
+struct Kernels {
+  const char* name;
+  int width;           // floats per vector
+  int tile_vectors;    // vectors per channel of the sparse tile
+  int dense_channels;  // output channels per group of the dense tile
+  void (*convolve)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
+  void (*convolve_dense)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
+  void (*windowed)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
+  void (*linear)(const Linear&, int group_begin, int group_end);
+  void (*elementwise)(const Elementwise&, int block_begin, int block_end, int channel_begin, int channel_end);
+  void (*relayout)(const Relayout&, int channel_begin, int channel_end);
+  void (*global_mean)(const GlobalMean&, int channel_begin, int channel_end);
+  float (*peak)(int rounds, const float* data);  // the tile loop on data in L1, for benchmarks
+};
+
+}  // namespace jcw
+
+// Null where this build has no such instruction set.
+extern "C" {
+const jcw::Kernels* jcw_kernels_scalar();
+const jcw::Kernels* jcw_kernels_avx2();
+const jcw::Kernels* jcw_kernels_avx512();
+const jcw::Kernels* jcw_kernels_neon();
+}

@@ -1,0 +1,89 @@
+// The tile: R output channels by N vectors of accumulators, and how it is finished and stored.
+// Every loop over accumulators is unrolled, or the compiler keeps them in memory.
+#pragma once
+
+#include "kernels.hpp"
+
+#if defined(__clang__)
+#define JCW_UNROLL _Pragma("unroll")
+#else
+#define JCW_UNROLL _Pragma("GCC unroll 16")
+#endif
+#define JCW_INLINE inline __attribute__((always_inline))
+
+namespace {
+
+using jcw::Activation;
+using jcw::Target;
+using vec = Isa::vec;
+
+template <int R, int N>
+struct Tile {
+  vec sum[R][N];
+};
+
+constexpr int smaller(int a, int b) { return a < b ? a : b; }
+
+struct Bounds {
+  float low, high;
+};
+
+JCW_INLINE Bounds bounds_of(Activation activation) {
+  const float infinity = __builtin_inff();
+  if (activation == Activation::relu) return {0.0f, infinity};
+  if (activation == Activation::relu6) return {0.0f, 6.0f};
+  return {-infinity, infinity};
+}
+
+// Vectors cover [pixel, pixel + N * width). Only real channels are written, and pad columns as zero.
+template <int R, int N>
+JCW_INLINE void finish(Tile<R, N>& tile, const Target& to, int channel, std::ptrdiff_t pixel) {
+  const Bounds bounds = bounds_of(to.activation);
+  const vec low = Isa::set(bounds.low), high = Isa::set(bounds.high);
+  float* out = to.out + channel * to.out_plane + pixel;
+  const int rows = smaller(R, to.channels - channel);
+  if (to.residual) {
+    const float* residual = to.residual + channel * to.residual_plane + pixel;
+    JCW_UNROLL
+    for (int r = 0; r < R; ++r) {
+      if (r >= rows) break;
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n)
+        tile.sum[r][n] = tile.sum[r][n] + Isa::load(residual + r * to.residual_plane + n * Isa::width);
+    }
+  }
+  JCW_UNROLL
+  for (int r = 0; r < R; ++r) {
+    if (r >= rows) break;
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) {
+      const vec value = Isa::min(high, Isa::max(low, tile.sum[r][n]));
+      Isa::store(out + r * to.out_plane + n * Isa::width, Isa::keep(value, to.mask + pixel + n * Isa::width));
+    }
+  }
+  if (static_cast<int>(to.activation) > static_cast<int>(Activation::relu6))
+    for (int r = 0; r < rows; ++r) activate(out + r * to.out_plane, N, to.activation, to.mask + pixel);
+}
+
+// Calls body<N>(first vector, tiles) so that [begin, end) is covered by runs of equal tiles that are as
+// even as can be: 14 vectors in tiles of at most 6 become 5 + 5 + 4.
+template <int N, class Body>
+JCW_INLINE void call_tiles(int vectors, int first, int tiles, const Body& body) {
+  if (vectors == N)
+    body.template run<N>(first, tiles);
+  else if constexpr (N > 1)
+    call_tiles<N - 1>(vectors, first, tiles, body);
+}
+
+template <int Max, class Body>
+JCW_INLINE void split_tiles(int begin, int end, const Body& body) {
+  const int count = end - begin;
+  if (count <= 0) return;
+  const int tiles = (count + Max - 1) / Max;
+  const int larger = (count + tiles - 1) / tiles;
+  const int short_tiles = tiles * larger - count;
+  call_tiles<Max>(larger, begin, tiles - short_tiles, body);
+  if (short_tiles) call_tiles<Max>(larger - 1, begin + (tiles - short_tiles) * larger, short_tiles, body);
+}
+
+}  // namespace

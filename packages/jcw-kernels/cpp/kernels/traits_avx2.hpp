@@ -1,0 +1,33 @@
+// AVX2 with FMA: eight floats per vector, sixteen registers.
+#pragma once
+
+#include <immintrin.h>
+
+namespace {
+
+struct Isa {
+  static constexpr const char* name = "avx2";
+  static constexpr int width = 8;
+  static constexpr int sparse_vectors = 3;
+  static constexpr int dense_channels = 4, dense_vectors = 3;
+  static constexpr int plain_vectors = 8;
+
+  typedef __m256 vec;
+  typedef int ivec __attribute__((vector_size(32)));
+
+  static vec load(const float* p) { return _mm256_loadu_ps(p); }
+  static void store(float* p, vec v) { _mm256_storeu_ps(p, v); }
+  static vec set(float x) { return _mm256_set1_ps(x); }
+  static vec fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
+  static vec max(vec bound, vec x) { return _mm256_max_ps(bound, x); }  // NaN in x passes
+  static vec min(vec bound, vec x) { return _mm256_min_ps(bound, x); }
+  static vec keep(vec v, const std::uint32_t* mask) {
+    return _mm256_and_ps(v, _mm256_loadu_ps(reinterpret_cast<const float*>(mask)));
+  }
+  template <int channel>
+  static vec fma_weight(vec x, const float* weights, vec sum) {
+    return fma(x, _mm256_broadcast_ss(weights + channel), sum);
+  }
+};
+
+}  // namespace

@@ -1,0 +1,33 @@
+// AVX-512: sixteen floats per vector, thirty-two registers.
+#pragma once
+
+#include <immintrin.h>
+
+namespace {
+
+struct Isa {
+  static constexpr const char* name = "avx512";
+  static constexpr int width = 16;
+  static constexpr int sparse_vectors = 6;
+  static constexpr int dense_channels = 8, dense_vectors = 3;
+  static constexpr int plain_vectors = 8;
+
+  typedef __m512 vec;
+  typedef int ivec __attribute__((vector_size(64)));
+
+  static vec load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, vec v) { _mm512_storeu_ps(p, v); }
+  static vec set(float x) { return _mm512_set1_ps(x); }
+  static vec fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+  static vec max(vec bound, vec x) { return _mm512_max_ps(bound, x); }  // NaN in x passes
+  static vec min(vec bound, vec x) { return _mm512_min_ps(bound, x); }
+  static vec keep(vec v, const std::uint32_t* mask) {
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(v), _mm512_loadu_si512(mask)));
+  }
+  template <int channel>
+  static vec fma_weight(vec x, const float* weights, vec sum) {
+    return fma(x, _mm512_set1_ps(weights[channel]), sum);
+  }
+};
+
+}  // namespace

@@ -1,0 +1,33 @@
+// AArch64 NEON: four floats per vector, thirty-two registers, multiply by one lane of a register.
+#pragma once
+
+#include <arm_neon.h>
+
+namespace {
+
+struct Isa {
+  static constexpr const char* name = "neon";
+  static constexpr int width = 4;
+  static constexpr int sparse_vectors = 6;
+  static constexpr int dense_channels = 8, dense_vectors = 3;
+  static constexpr int plain_vectors = 8;
+
+  typedef float32x4_t vec;
+  typedef int32x4_t ivec;
+
+  static vec load(const float* p) { return vld1q_f32(p); }
+  static void store(float* p, vec v) { vst1q_f32(p, v); }
+  static vec set(float x) { return vdupq_n_f32(x); }
+  static vec fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
+  static vec max(vec bound, vec x) { return vmaxq_f32(bound, x); }
+  static vec min(vec bound, vec x) { return vminq_f32(bound, x); }
+  static vec keep(vec v, const std::uint32_t* mask) {
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v), vld1q_u32(mask)));
+  }
+  template <int channel>
+  static vec fma_weight(vec x, const float* weights, vec sum) {
+    return vfmaq_laneq_f32(sum, x, vld1q_f32(weights + channel / 4 * 4), channel % 4);
+  }
+};
+
+}  // namespace

@@ -1,0 +1,37 @@
+// Portable: four floats per vector, in whatever registers the compiler has for them.
+#pragma once
+
+namespace {
+
+struct Isa {
+  static constexpr const char* name = "scalar";
+  static constexpr int width = 4;
+  static constexpr int sparse_vectors = 2;  // vectors per tile of 4 channels
+  static constexpr int dense_channels = 4, dense_vectors = 2;
+  static constexpr int plain_vectors = 4;  // vectors per step of one-channel kernels
+
+  typedef float vec __attribute__((vector_size(16)));
+  typedef int ivec __attribute__((vector_size(16)));
+
+  static vec load(const float* p) {
+    vec v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+  }
+  static void store(float* p, vec v) { __builtin_memcpy(p, &v, sizeof v); }
+  static vec set(float x) { return vec{x, x, x, x}; }
+  static vec fma(vec a, vec b, vec c) { return a * b + c; }
+  static vec max(vec bound, vec x) { return bound > x ? bound : x; }  // NaN in x passes
+  static vec min(vec bound, vec x) { return bound < x ? bound : x; }
+  static vec keep(vec v, const std::uint32_t* mask) {
+    ivec m;
+    __builtin_memcpy(&m, mask, sizeof m);
+    return (vec)((ivec)v & m);
+  }
+  template <int channel>
+  static vec fma_weight(vec x, const float* weights, vec sum) {
+    return fma(x, set(weights[channel]), sum);
+  }
+};
+
+}  // namespace

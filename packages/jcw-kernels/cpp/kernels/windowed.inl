@@ -1,0 +1,53 @@
+// Depthwise convolution and max pooling: taps of one plane, as shifted start addresses.
+#pragma once
+
+#include "tile.inl"
+
+namespace {
+
+using jcw::Windowed;
+
+struct WindowedTiles {
+  const Windowed& window;
+  int channel;
+
+  template <int N>
+  JCW_INLINE void run(int first, int tiles) const {
+    for (int t = 0; t < tiles; ++t) one<N>(std::ptrdiff_t{first + t * N} * Isa::width);
+  }
+
+  template <int N>
+  JCW_INLINE void one(std::ptrdiff_t pixel) const {
+    const float* in = window.in + channel * window.in_plane + pixel;
+    Tile<1, N> tile;
+    if (window.weights) {
+      const float* weights = window.weights + std::ptrdiff_t{channel} * window.taps;
+      const vec bias = Isa::set(window.target.bias[channel]);
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n) tile.sum[0][n] = bias;
+      for (int k = 0; k < window.taps; ++k) {
+        const vec weight = Isa::set(weights[k]);
+        JCW_UNROLL
+        for (int n = 0; n < N; ++n)
+          tile.sum[0][n] = Isa::fma(Isa::load(in + window.offsets[k] + n * Isa::width), weight, tile.sum[0][n]);
+      }
+    } else {
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n) tile.sum[0][n] = Isa::load(in + window.offsets[0] + n * Isa::width);
+      for (int k = 1; k < window.taps; ++k) {
+        JCW_UNROLL
+        for (int n = 0; n < N; ++n)
+          tile.sum[0][n] = Isa::max(tile.sum[0][n], Isa::load(in + window.offsets[k] + n * Isa::width));
+      }
+    }
+    finish<1, N>(tile, window.target, channel, pixel);
+  }
+};
+
+void windowed(const Windowed& window, int block_begin, int block_end, int channel_begin, int channel_end) {
+  for (int channel = channel_begin; channel < channel_end; ++channel)
+    split_tiles<Isa::plain_vectors>(block_begin * kVectorsPerBlock, block_end * kVectorsPerBlock,
+                                    WindowedTiles{window, channel});
+}
+
+}  // namespace

@@ -1,0 +1,14 @@
+"""The sparse engine of JCW: compile a pruned network, run it, save and load ``model.jcw``."""
+
+from jcw_kernels._engine import available_isas, chosen_isa, peak_gflops
+from jcw_kernels.program import Program, StepTime, compile_model, load
+
+__all__ = [
+    "Program",
+    "StepTime",
+    "available_isas",
+    "chosen_isa",
+    "compile_model",
+    "load",
+    "peak_gflops",
+]

@@ -1,0 +1,161 @@
+"""``Program``: a compiled network that runs images."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jcw_core.errors import FormatError, JcwError
+from jcw_core.model import Model
+from numpy.typing import NDArray
+
+from jcw_kernels._engine import Engine
+from jcw_kernels.artefact import random_input, serialize
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """What one step of a program costs.
+
+    Args:
+        unit: name of the unit that it belongs to.
+        kernel: ``"sparse"``, ``"dense"``, ``"depthwise"``, ``"linear"``, ``"pool"``, ``"elementwise"``,
+            ``"mean"`` or ``"copy"``.
+        density: share of the weight groups kept.
+        macs: multiply-accumulates on kept weights.
+        seconds: mean time.
+    """
+
+    unit: str
+    kernel: str
+    density: float
+    macs: float
+    seconds: float
+
+    @property
+    def gflops(self) -> float:
+        """Rate on the work that is left."""
+        return 2e-9 * self.macs / self.seconds if self.seconds else 0.0
+
+
+class Program:
+    """A network bound to memory and to the kernels of one instruction set.
+
+    Make one with ``compile_model`` or ``load``.
+
+    Args:
+        file: the contents of a ``model.jcw``.
+        threads: threads per image; the result is the same for any number.
+        isa: ``"scalar"``, ``"avx2"``, ``"avx512"`` or ``"neon"``; ``""`` takes what ``JCW_ISA`` names
+            or else the best that runs here.
+
+    Raises:
+        FormatError: ``file`` is damaged; the message names the tensor or unit.
+        DeviceError: this machine lacks the instruction set or the memory.
+    """
+
+    def __init__(self, file: bytes, *, threads: int = 1, isa: str = "") -> None:
+        if not 1 <= threads <= 256:
+            raise JcwError(f"threads is {threads}, expected 1 to 256")
+        self._file = file
+        self._engine = Engine(file, threads, isa)
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """(channels, height, width) of one image."""
+        return self._engine.input_shape
+
+    @property
+    def outputs(self) -> int:
+        """Values per image."""
+        return self._engine.outputs
+
+    @property
+    def isa(self) -> str:
+        """The instruction set in use."""
+        return self._engine.isa
+
+    @property
+    def threads(self) -> int:
+        """Threads per image."""
+        return self._engine.threads
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of all activations."""
+        return self._engine.memory_bytes
+
+    def run(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Run images one after the other.
+
+        Args:
+            images: (n, channels, height, width) float32, C-contiguous.
+
+        Returns:
+            (n, outputs) float32.
+
+        Raises:
+            JcwError: another shape, type or memory order.
+        """
+        return self._engine.run(self._checked(images))
+
+    def profile(self, images: NDArray[np.float32] | None = None, *, rounds: int = 20) -> Sequence[StepTime]:
+        """Time each step on one image (random by default), after a warm-up."""
+        image = self._checked(random_input(self.input_shape) if images is None else images[:1])
+        self._engine.profile(image, max(1, rounds // 4))
+        seconds = self._engine.profile(image, rounds)
+        return [StepTime(*step, time) for step, time in zip(self._engine.steps(), seconds, strict=True)]
+
+    def time(self, *, repeats: int = 1, first_unit: int = 0) -> float:
+        """Mean seconds of one image, counting the units from ``first_unit`` on."""
+        image = random_input(self.input_shape)
+        return self._engine.time_from(first_unit, image, repeats)
+
+    def save(self, path: Path | str) -> None:
+        """Write ``model.jcw``: a temporary file first, then a rename."""
+        path = Path(path)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(self._file)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def _checked(self, images: Any) -> NDArray[np.float32]:
+        if not isinstance(images, np.ndarray) or images.dtype != np.float32:
+            found = getattr(images, "dtype", type(images).__name__)
+            raise JcwError(f"images are {found}, expected a numpy array of float32; convert with astype")
+        if images.shape[1:] != self.input_shape:
+            raise JcwError(f"images are {images.shape}, expected (n, {', '.join(map(str, self.input_shape))})")
+        if not images.flags.c_contiguous:
+            raise JcwError("images are not C-contiguous; copy them with numpy.ascontiguousarray")
+        return images
+
+
+def compile_model(model: Model, *, threads: int = 1, isa: str = "") -> Program:
+    """Fold, fuse and pack ``model`` into a program. See ``Program`` for the arguments and errors."""
+    return Program(serialize(model), threads=threads, isa=isa)
+
+
+def load(path: Path | str, *, threads: int = 1, isa: str = "") -> Program:
+    """Load a ``model.jcw``.
+
+    Raises:
+        FormatError: the file is missing or damaged; the message names it.
+        DeviceError: as ``Program``.
+    """
+    try:
+        return Program(Path(path).read_bytes(), threads=threads, isa=isa)
+    except OSError as error:
+        raise FormatError(f"{path}: {error.strerror or error}; export the model again") from None
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}; export the model again") from None

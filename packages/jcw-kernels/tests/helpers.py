@@ -1,0 +1,77 @@
+"""Random networks of one layer, their weights, and the error that float32 may make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import reference
+from jcw_core.model import Model
+from jcw_core.network import Network, NetworkBuilder
+from jcw_core.pruning import density_mask
+from jcw_kernels import Program, compile_model
+from numpy.typing import NDArray
+
+EPS = float(np.finfo(np.float32).eps)
+
+
+def weights_for(network: Network, rng: np.random.Generator, density: float = 1.0) -> dict[str, NDArray[np.float32]]:
+    """Signed weights; those of ungrouped layers keep the ``density`` share of their groups, at least one above 0."""
+    arrays = {}
+    for name, shape in {**network.parameter_shapes, **network.buffer_shapes}.items():
+        array = rng.standard_normal(shape).astype(np.float32)
+        if name.endswith("running_var"):
+            array = np.abs(array) + 0.5
+        if name.endswith(".weight") and len(shape) in (2, 4):
+            array *= density_mask(array, density)
+        arrays[name] = array.astype(np.float32)
+    return arrays
+
+
+def conv_network(
+    shape: tuple[int, int, int],
+    out: int,
+    kernel: tuple[int, int],
+    stride: tuple[int, int] = (1, 1),
+    padding: tuple[int, int] = (0, 0),
+    groups: int = 1,
+    activation: str = "",
+    residual: bool = False,
+) -> Network:
+    """Input, an identity copy, a convolution, and what is fused into it."""
+    b = NetworkBuilder("one", shape)
+    attributes: dict[str, Any] = {"kernel_size": kernel, "stride": stride, "padding": padding}
+    b.add("conv", "conv2d", "input", out_channels=out, groups=groups, bias=True, **attributes)
+    if residual:
+        b.add("other", "conv2d", "input", out_channels=out, groups=groups, bias=True, **attributes)
+        b.add("sum", "add", "conv", "other")
+    if activation:
+        b.add("act", activation)
+    return b.build()
+
+
+def poisoned(program: Program, image: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The output of one image (1, c, h, w) when all memory held NaN before."""
+    program.run(image)
+    program._engine.poison()
+    return program.run(image)[0]
+
+
+def check(network: Network, arrays: Any, image: NDArray[np.float32], bound: Any, **options: Any) -> None:
+    """The engine agrees with float64 within ``bound`` (scalar or one value per output)."""
+    program = compile_model(Model(network, arrays), **options)
+    got = poisoned(program, image)
+    want = reference.run(network, arrays, image[0])
+    assert np.isfinite(got).all()
+    worst = np.max(np.abs(got - want) - bound)
+    assert worst <= 0, f"off by {worst:.3g} more than allowed; largest error {np.abs(got - want).max():.3g}"
+
+
+def conv_bound(network: Network, arrays: Any, image: NDArray[np.float32]) -> NDArray[np.float64]:
+    """eps x (terms + 1) x sum |w||x| of every output of ``conv_network``."""
+    absolute = {name: np.abs(array) for name, array in arrays.items()}
+    plain = [n for n in network if n.op in ("input", "conv2d", "add")]
+    output = network.output.__class__("output", "output", (plain[-1].name,))
+    total = reference.run(Network("bound", (*plain, output)), absolute, np.abs(image[0]))
+    terms = arrays["conv.weight"][0].size * (2 if "sum" in network else 1)
+    return EPS * (terms + 1) * total * (6 if "act" in network else 1) + EPS

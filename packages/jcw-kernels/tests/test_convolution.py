@@ -1,0 +1,94 @@
+"""Convolutions at tile edges, on every instruction set, against float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import check, conv_bound, conv_network, weights_for
+
+ONE_GROUP = 1e-9
+
+
+def run(network, density, isa, rng, **options):
+    arrays = weights_for(network, rng, density)
+    image = rng.standard_normal((1, *network.input_shape), dtype=np.float32)
+    check(network, arrays, image, conv_bound(network, arrays, image), isa=isa, **options)
+
+
+@pytest.mark.parametrize("density", [0.0, ONE_GROUP, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("width", [1, 2, 15, 16, 17, 47, 48, 49, 95, 96, 97])
+def test_pointwise_run_lengths(width, density, isa, rng):
+    run(conv_network((7, 1, width), 9, (1, 1)), density, isa, rng)
+
+
+@pytest.mark.parametrize("density", [0.0, ONE_GROUP, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("out", [1, 3, 4, 5, 7, 8, 9, 17])
+def test_output_channels(out, density, isa, rng):
+    run(conv_network((5, 6, 7), out, (3, 3), padding=(1, 1)), density, isa, rng)
+
+
+@pytest.mark.parametrize("density", [0.1, 1.0])
+@pytest.mark.parametrize("size", [(1, 1), (1, 5), (5, 1), (2, 2), (7, 7), (14, 13), (28, 29)])
+@pytest.mark.parametrize("kernel", [1, 3, 5, 7])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_windows(kernel, stride, size, density, isa, rng):
+    padding = (kernel // 2,) * 2
+    run(conv_network((6, *size), 6, (kernel,) * 2, (stride,) * 2, padding), density, isa, rng)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"),
+    [
+        ((1, 1), (1, 1), (1, 1)),
+        ((3, 3), (1, 1), (0, 0)),
+        ((3, 3), (1, 1), (3, 2)),
+        ((3, 1), (1, 1), (1, 0)),
+        ((1, 7), (1, 1), (0, 3)),
+        ((2, 2), (2, 2), (0, 0)),
+        ((3, 5), (2, 1), (1, 2)),
+        ((4, 4), (3, 2), (5, 1)),
+        ((8, 9), (1, 1), (0, 0)),
+        ((1, 1), (2, 3), (0, 0)),
+    ],
+)
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_odd_windows(kernel, stride, padding, groups, isa, rng):
+    run(conv_network((6, 8, 9), 12, kernel, stride, padding, groups), 0.5, isa, rng)
+
+
+@pytest.mark.parametrize("activation", ["", "relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"])
+@pytest.mark.parametrize("residual", [False, True])
+def test_fused(activation, residual, isa, rng):
+    network = conv_network((8, 6, 7), 10, (3, 3), padding=(1, 1), activation=activation, residual=residual)
+    run(network, 0.5, isa, rng)
+
+
+@pytest.mark.parametrize("channels", [1, 200])
+@pytest.mark.parametrize("density", [0.1, 1.0])
+def test_blocks_of_input_channels(channels, density, isa, rng):
+    run(conv_network((channels, 12, 13), 13, (3, 3), padding=(1, 1), residual=True), density, isa, rng)
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (6, 1), (7, 8), (20, 33)])
+def test_depthwise(kernel, stride, size, isa, rng):
+    network = conv_network((5, *size), 5, (kernel,) * 2, (stride,) * 2, (kernel // 2,) * 2, groups=5, activation="relu6")
+    run(network, 1.0, isa, rng)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 5])
+def test_channel_multipliers_and_groups_of_odd_size(groups, isa, rng):
+    run(conv_network((groups * 3, 7, 8), groups * 5, (3, 3), padding=(1, 1), groups=groups), 0.5, isa, rng)
+    run(conv_network((groups, 7, 8), groups * 3, (3, 3), padding=(1, 1), groups=groups), 1.0, isa, rng)
+
+
+@pytest.mark.parametrize("density", [0.1, 1.0])
+def test_cancellation(density, isa, rng):
+    """Each weight meets its negative on the same pixels: only rounding is left."""
+    network = conv_network((64, 9, 9), 8, (3, 3), padding=(1, 1))
+    arrays = weights_for(network, rng, density)
+    arrays["conv.weight"][:, 32:] = -arrays["conv.weight"][:, :32]
+    image = rng.standard_normal((1, 64, 9, 9), dtype=np.float32)
+    image[:, 32:] = image[:, :32]
+    check(network, arrays, image, conv_bound(network, arrays, image), isa=isa)
