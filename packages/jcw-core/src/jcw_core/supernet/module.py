@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from jcw_core.architecture import Architecture
 from jcw_core.coupling import couple
 from jcw_core.errors import FormatError, NetworkError
 from jcw_core.network import Network, Node
+from jcw_core.ops import integer
 from jcw_core.shrink import Weights
 from jcw_core.supernet.execution import BatchNorm, execute
 from jcw_core.supernet.masks import density_mask
@@ -158,7 +160,7 @@ def _initial(network: Network, name: str, shape: tuple[int, ...], rng: np.random
         return torch.full(shape, float(node.op == "batch_norm" and key == "weight"))
     if node.op == "conv2d":
         # Fan-out, so that signals keep their size on the way back (He et al. 2015).
-        fan_out = shape[0] * int(np.prod(shape[2:])) // int(node.attributes["groups"])  # type: ignore[call-overload]
+        fan_out = shape[0] * prod(shape[2:]) // integer(node.attributes, "groups")
         return torch.from_numpy(
             rng.standard_normal(shape, dtype=np.float32) * np.float32((2 / fan_out) ** 0.5)
         )

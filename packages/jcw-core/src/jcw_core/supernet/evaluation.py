@@ -1,0 +1,59 @@
+"""How well a sub-network does on fixed images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812  the name everybody knows
+
+from jcw_core.architecture import Architecture
+from jcw_core.supernet.arithmetic import computing
+from jcw_core.supernet.batches import Batch
+from jcw_core.supernet.calibration import calibrate
+from jcw_core.supernet.execution import BatchNorm, execute
+from jcw_core.supernet.module import Slimmable
+from jcw_core.supernet.options import Arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Share of images classified wrongly, and mean cross-entropy in nats."""
+
+    error: float
+    loss: float
+
+
+@torch.inference_mode()
+def score_subnetwork(
+    module: Slimmable,
+    architecture: Architecture,
+    calibration: Sequence[Batch],
+    batches: Sequence[Batch],
+    arithmetic: Arithmetic,
+) -> Score:
+    """Calibrate a sub-network's batch norm, then score it. Thread-safe; the module is not changed."""
+    with computing(arithmetic):
+        tensors = module.subnetwork(architecture)
+        statistics = calibrate(module.network, tensors, (images for images, _ in calibration))
+        return _score(module, tensors, BatchNorm(statistics), batches)
+
+
+@torch.inference_mode()
+def score_network(module: Slimmable, batches: Sequence[Batch], arithmetic: Arithmetic) -> Score:
+    """Score the whole network with its running statistics."""
+    with computing(arithmetic):
+        return _score(module, module.subnetwork(), BatchNorm(module.statistics()), batches)
+
+
+def _score(
+    module: Slimmable, tensors: dict[str, torch.Tensor], norm: BatchNorm, batches: Sequence[Batch]
+) -> Score:
+    wrong, loss, count = 0, 0.0, 0
+    for images, labels in batches:
+        logits = execute(module.network, tensors, images, norm).float()
+        wrong += int((logits.argmax(1) != labels).sum())
+        loss += float(F.cross_entropy(logits, labels, reduction="sum"))
+        count += len(labels)
+    return Score(wrong / count, loss / count)

@@ -1,0 +1,92 @@
+"""Estimates the error of architectures with the supernet's weights."""
+
+from __future__ import annotations
+
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from jcw_core.context import Context
+from jcw_core.space import Population, SearchSpace
+from jcw_core.supernet.arithmetic import threads
+from jcw_core.supernet.batches import FixedImages, TrainingImages
+from jcw_core.supernet.evaluation import score_subnetwork
+from jcw_core.supernet.module import Slimmable
+from jcw_core.supernet.options import SupernetOptions
+from jcw_core.supernet.sharing import load_supernet, train_on_population
+
+BATCH = 128
+"""Images at a time in calibration and evaluation; larger batches fall out of the cache."""
+
+
+class SupernetEvaluator:
+    """An objective with the supernet and its images at hand.
+
+    Architectures are scored side by side, one thread each: that scales better than several threads
+    in one small network, and the values do not depend on the number of threads.
+    """
+
+    def __init__(self, context: Context, metric: Literal["error", "loss"]) -> None:
+        self._context = context
+        self._metric = metric
+        self._options = context.options(SupernetOptions)
+        self._module = Slimmable(context.network, context.rng("supernet", "weights"))
+        load_supernet(context, self._module)
+        train, validation = context.dataset("train"), context.dataset("validation")
+        order = context.rng("calibration").permutation(len(train))[: self._options.calibration_images]
+        arithmetic = self._options.arithmetic
+        self._calibration = FixedImages(train, order, BATCH, arithmetic)
+        self._validation = FixedImages(validation, np.arange(len(validation)), BATCH, arithmetic)
+
+    def begin_generation(self, parents: Population, generation: int) -> bool:
+        """Train on the parents when the mode is ``per-generation``; their old values then do not hold.
+
+        Each generation starts from the weights of ``supernet.safetensors``, so that a search which
+        was killed needs nothing but the parents to go on.
+        """
+        if self._options.mode == "continuous" or self._options.epochs == self._options.shared_epochs:
+            return False
+        context, options = self._context, self._options
+        load_supernet(context, self._module)
+        folder = context.directory.scratch("search")
+        path = folder / f"supernet-{generation}-{zlib.crc32(parents.tobytes()):08x}.safetensors"
+        for old in folder.glob("supernet-*.safetensors"):
+            if old != path:
+                old.unlink()
+        images = TrainingImages(context.dataset("train"), options.augmentation, options.arithmetic)
+        with threads(context.recipe.run.threads):
+            train_on_population(
+                context, self._module, images, parents, generation, path,
+                lambda epoch: context.progress(
+                    "search", "supernet epoch", epoch.done, epoch.total, f"generation {generation}, loss {epoch.loss:.3f}"
+                ),
+            )  # fmt: skip
+        return True
+
+    def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
+        """One value per architecture, (n,); the share of errors or the mean loss."""
+        count = max(1, min(self._context.recipe.run.threads, len(population)))
+        with (
+            threads(1),
+            ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+        ):
+            return np.array(list(pool.map(lambda row: self._score(space, row), population)), dtype=np.float64)
+
+    def _score(self, space: SearchSpace, row: NDArray[np.float64]) -> float:
+        score = score_subnetwork(
+            self._module,
+            space.architecture(row),
+            self._calibration,
+            self._validation,
+            self._options.arithmetic,
+        )
+        return score.error if self._metric == "error" else score.loss
+
+
+def open_evaluator(context: Context, metric: Literal["error", "loss"]) -> SupernetEvaluator:
+    """Load the supernet and the images. Raises ``FormatError``, ``DataError``."""
+    return SupernetEvaluator(context, metric)

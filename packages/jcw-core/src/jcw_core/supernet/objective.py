@@ -1,0 +1,33 @@
+"""The objectives ``error`` and ``loss``, estimated by the supernet. Torch is imported when they open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from jcw_core.protocols import Evaluator
+from jcw_core.records import SUPERNET
+from jcw_core.supernet.extra import implementation
+
+if TYPE_CHECKING:
+    from jcw_core.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class SupernetObjective:
+    """What a sub-network scores on the validation images: a share of errors, or mean loss in nats."""
+
+    name: Literal["error", "loss"]
+    unit: str
+    needs: tuple[str, ...] = (SUPERNET,)
+
+    def open(self, context: Context) -> Evaluator:
+        """Load the supernet and the images."""
+        evaluator: Evaluator = implementation("jcw_core.supernet.evaluator").open_evaluator(
+            context, self.name
+        )
+        return evaluator
+
+
+ERROR = SupernetObjective("error", "")
+LOSS = SupernetObjective("loss", "nats")
