@@ -193,8 +193,8 @@ class _Frame:
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
-    if low == high:
-        margin = abs(low) * 0.1 or 1.0
+    if high - low <= 1e-9 * max(abs(low), abs(high), 1e-3):
+        margin = abs(low) * 0.1 if abs(low) > 1e-9 else 1.0
         return low - margin, high + margin
     return low, high
 
@@ -205,7 +205,7 @@ def ticks(low: float, high: float, count: int = 6) -> list[float]:
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(i * step, 12) for i in range(first, last + 1)]
+    return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
 def _marks(series: Series, frame: _Frame, colour: int) -> str:

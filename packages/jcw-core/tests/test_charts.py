@@ -1,0 +1,70 @@
+"""Plots are well-formed SVG whose marks lie inside the frame."""
+
+from __future__ import annotations
+
+import math
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jcw_core.charts import Series, bars, histogram, plot, ticks
+
+finite = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+def parse(svg: str) -> ElementTree.Element:
+    return ElementTree.fromstring(svg)
+
+
+@given(st.lists(st.tuples(finite, finite), min_size=1, max_size=20), st.booleans(), st.booleans())
+def test_points_lie_inside_the_frame(
+    points: list[tuple[float, float]], diagonal: bool, from_zero: bool
+) -> None:
+    chart = plot(
+        [Series("a & <b>", points, "both")], x_label="x", y_label="y", diagonal=diagonal, from_zero=from_zero
+    )
+    circles = parse(chart).findall(".//circle")
+    assert len(circles) == len(points)
+    for circle in circles:
+        assert -0.1 <= float(circle.attrib["cx"]) <= 640.1
+        assert -0.1 <= float(circle.attrib["cy"]) <= 360.1
+
+
+def test_larger_values_stand_higher_and_further_right() -> None:
+    circles = parse(plot([Series("s", [(1, 1), (2, 3)])], x_label="x", y_label="y")).findall(".//circle")
+    first, second = ([float(c.attrib[k]) for k in ("cx", "cy")] for c in circles)
+    assert first[0] < second[0]
+    assert first[1] > second[1]
+
+
+def test_points_that_are_not_finite_are_left_out() -> None:
+    chart = plot([Series("s", [(1, 1), (math.nan, 2), (3, math.inf)])], x_label="x", y_label="y")
+    assert len(parse(chart).findall(".//circle")) == 1
+
+
+@pytest.mark.parametrize("chart", [plot([], x_label="x", y_label="y"), histogram({}, x_label="x")])
+def test_nothing_to_draw(chart: str) -> None:
+    assert chart == "<p>No data.</p>"
+
+
+def test_histogram_counts_every_value() -> None:
+    chart = parse(histogram({"a": [1, 1, 2], "b": [3]}, x_label="latency", bins=4))
+    titles = [t.text or "" for t in chart.findall(".//title")]
+    assert sum(int(t.rsplit(": ", 1)[1]) for t in titles) == 4
+
+
+def test_bars_are_as_long_as_their_shares() -> None:
+    rects = parse(bars(["one"], {"kept": [0.25], "whole": [1.0]})).findall(".//rect[title]")
+    quarter, whole = (float(r.attrib["width"]) for r in rects)
+    assert quarter == pytest.approx(whole / 4, abs=0.1)
+
+
+@given(finite, st.floats(1e-6, 1e6))
+def test_ticks_cover_the_range_with_few_steps(low: float, span: float) -> None:
+    found = ticks(low, low + span)
+    assert len(found) <= 10
+    assert found == sorted(found)
+    assert found[0] <= low + span * 1e-6 + 1e-9
+    assert found[-1] >= low + span * (1 - 1e-6) - 1e-9

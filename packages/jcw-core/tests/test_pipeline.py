@@ -1,0 +1,202 @@
+"""Stages run in order, are skipped when nothing changed, and survive being killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jcw_core.context import Context
+from jcw_core.errors import JcwError, PluginError
+from jcw_core.hookspecs import hookimpl
+from jcw_core.options import option
+from jcw_core.pipeline import StageEvent, plan, run
+from jcw_core.recipe import load_recipe
+from jcw_core.registry import Registry
+from jcw_core.run_directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class ToyOptions:
+    value: int = option(1)
+    source: Path | None = option(None)
+
+
+@dataclass
+class ToyStage:
+    """Appends its option to what it needs."""
+
+    name: str
+    needed: tuple[str, ...] = ()
+    section: str = ""
+    extra: str = ""
+    forgets: bool = False
+    reads: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> type | None:
+        return ToyOptions if self.section else None
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        return (f"{self.name}.txt",)
+
+    def needs(self, recipe: object, registry: object) -> tuple[str, ...]:
+        return self.needed
+
+    def run(self, context: Context) -> Sequence[str]:
+        if self.forgets:
+            return ()
+        text = "".join(context.path(name).read_text() for name in self.needed) + self.name
+        if self.section:
+            text += str(context.recipe.table(self.section).value)
+        context.path(self.makes[0]).write_text(text)
+        if self.extra:
+            context.path(self.extra).write_text(text)
+            return (self.extra,)
+        return ()
+
+
+class ToyData:
+    name = "toy"
+
+    @dataclass(frozen=True)
+    class Options:
+        size: int = option(3)
+
+    options = Options
+
+
+class Plugin:
+    def __init__(self, *stages: ToyStage) -> None:
+        self.stages = stages
+
+    @hookimpl
+    def jcw_register_stages(self) -> Sequence[ToyStage]:
+        return self.stages
+
+    @hookimpl
+    def jcw_register_datasets(self) -> Sequence[ToyData]:
+        return [ToyData()]
+
+
+THREE = (
+    ToyStage("third", ("second.txt", "first.txt")),
+    ToyStage("second", ("first.txt",), section="second", extra="second-extra.txt"),
+    ToyStage("first"),
+    ToyStage("unrelated"),
+)
+
+
+def make(tmp_path: Path, stages: Sequence[ToyStage] = THREE, text: str = "") -> Context:
+    registry = Registry({"toy": Plugin(*stages)}, installed=False)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('[network]\nbackbone = "none"\n[data]\nname = "toy"\n' + text)
+    return Context(load_recipe(recipe, registry), registry, RunDirectory(tmp_path / "runs" / "toy"))
+
+
+def states(context: Context, until: str = "third") -> list[tuple[str, str]]:
+    events: list[StageEvent] = []
+    run(context, until, events.append)
+    return [(e.stage, e.state) for e in events if e.state != "ended"]
+
+
+def test_stages_run_after_what_they_need(tmp_path: Path) -> None:
+    context = make(tmp_path)
+    assert [stage.name for stage in plan(context, "third")] == ["first", "second", "third"]
+    assert states(context) == [("first", "started"), ("second", "started"), ("third", "started")]
+    assert context.path("third.txt").read_text() == "firstsecond1firstthird"
+    assert not context.path("unrelated.txt").exists()
+
+
+def test_finished_stages_are_skipped(tmp_path: Path) -> None:
+    states(make(tmp_path))
+    assert {state for _, state in states(make(tmp_path))} == {"skipped"}
+
+
+def test_a_changed_option_runs_its_stage_and_what_follows(tmp_path: Path) -> None:
+    states(make(tmp_path))
+    again = states(make(tmp_path, text="[second]\nvalue = 2\n"))
+    assert again == [("first", "skipped"), ("second", "started"), ("third", "started")]
+
+
+def test_a_changed_file_behind_an_option_runs_its_stage(tmp_path: Path) -> None:
+    (tmp_path / "source").write_text("old")
+    text = '[second]\nsource = "source"\n'
+    states(make(tmp_path, text=text))
+    (tmp_path / "source").write_text("new")
+    assert ("second", "started") in states(make(tmp_path, text=text))
+
+
+@pytest.mark.parametrize("damaged", ["second.txt", "second-extra.txt"])
+def test_a_damaged_output_is_made_again(tmp_path: Path, damaged: str) -> None:
+    context = make(tmp_path)
+    states(context)
+    context.path(damaged).write_text("cut sh")
+    assert ("second", "started") in states(make(tmp_path))
+
+
+def test_checkpoints_of_other_inputs_are_dropped(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.claim_scratch("search", "one")
+    (directory.scratch("search") / "checkpoint").write_text("kept")
+    directory.claim_scratch("search", "one")
+    assert (directory.scratch("search") / "checkpoint").exists()
+    directory.claim_scratch("search", "two")
+    assert not (directory.scratch("search") / "checkpoint").exists()
+
+
+def test_a_stage_that_forgets_its_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(JcwError, match=r"'only' ended without writing only\.txt"):
+        run(make(tmp_path, [ToyStage("only", forgets=True)]), "only")
+
+
+def test_a_missing_maker_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match=r"'b' needs a\.txt, which no installed stage makes"):
+        plan(make(tmp_path, [ToyStage("b", ("a.txt",))]), "b")
+
+
+def test_a_circle_is_an_error(tmp_path: Path) -> None:
+    circle = [ToyStage("a", ("b.txt",)), ToyStage("b", ("a.txt",))]
+    with pytest.raises(PluginError, match="a -> b -> a"):
+        plan(make(tmp_path, circle), "a")
+
+
+def test_two_processes_cannot_work_on_one_run(tmp_path: Path) -> None:
+    context = make(tmp_path)
+    with context.directory.locked(), pytest.raises(JcwError, match="another process"):
+        run(context, "first")
+
+
+SLEEPER = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from jcw_core.pipeline import run
+import test_pipeline as t
+
+class Sleeper(t.ToyStage):
+    def run(self, context):
+        context.path(self.makes[0]).write_text("half")
+        print("ready", flush=True)
+        time.sleep(60)
+
+run(t.make(Path({root!r}), [t.ToyStage("first"), Sleeper("second", ("first.txt",))]), "second")
+"""
+
+
+def test_killed_in_the_middle_of_a_stage(tmp_path: Path) -> None:
+    code = SLEEPER.format(tests=str(Path(__file__).parent), root=str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "ready"
+        os.kill(process.pid, signal.SIGKILL)
+    again = make(tmp_path, [ToyStage("first"), ToyStage("second", ("first.txt",))])
+    assert states(again, "second") == [("first", "skipped"), ("second", "started")]
+    assert again.path("second.txt").read_text() == "firstsecond"
