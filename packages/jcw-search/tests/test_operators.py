@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jcw_core.errors import JcwError
+from jcw_search.operators import (
+    Variation,
+    crossover,
+    mutation_step,
+    polynomial_mutation,
+    sbx,
+    spread_factor,
+)
+from pymoo.operators.mutation.pm import mut_pm
+from scipy.stats import ks_2samp, kstest
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.5, 2.0, 15.0])
+def test_spread_factor_has_the_distribution_of_deb_and_agrawal(mu, rng):
+    def cdf(u):
+        # integral of 0.5 (mu + 1) u^mu up to 1, then of 0.5 (mu + 1) / u^(mu + 2)
+        return np.where(u <= 1, 0.5 * u ** (mu + 1), 1 - 0.5 * np.maximum(u, 1e-300) ** -(mu + 1.0))
+
+    assert kstest(spread_factor(rng.random(20_000), mu), cdf).pvalue > 1e-3
+
+
+def test_children_of_a_pair_keep_its_mean_and_lie_apart_by_the_spread():
+    first, second = np.array([[0.2, 0.9]]), np.array([[0.6, 0.1]])
+    one, two = sbx(first, second, 0.5, np.random.default_rng(3))
+    u = spread_factor(np.random.default_rng(3).random((1, 2)), 0.5)
+    np.testing.assert_allclose(one + two, first + second)
+    np.testing.assert_allclose(one - two, u * (first - second))
+    np.testing.assert_allclose(one, 0.5 * ((1 + u) * first + (1 - u) * second))
+
+
+@pytest.mark.parametrize(("n", "size"), [(2, 5), (7, 8), (64, 64)])
+def test_crossover_pairs_two_different_parents(n, size, rng):
+    # One-hot parents show in each child which two it came from.
+    children, origin = crossover(np.eye(n), size, 0.5, rng)
+    assert children.shape == (size, n)
+    for child, parent in zip(children, origin, strict=True):
+        assert np.count_nonzero(child) in (1, 2)
+        assert child.sum() != pytest.approx(0)
+        assert child[parent] > 0.5 - 1e-12
+
+
+def test_every_parent_is_paired_equally_often(rng):
+    _, origin = crossover(np.eye(8), 80_000, 0.5, rng)
+    np.testing.assert_allclose(np.bincount(origin) / 10_000, 1, atol=0.05)
+
+
+@pytest.mark.parametrize("position", [0.0, 0.1, 0.5, 0.97, 1.0])
+@pytest.mark.parametrize("mu", [1.0, 15.0])
+def test_mutation_step_inverts_the_polynomial_distribution(position, mu, rng):
+    r = rng.random(1000)
+    step = mutation_step(np.full(1000, position), r, mu)
+    assert (step >= -position - 1e-12).all()
+    assert (step <= 1 - position + 1e-12).all()
+    # P(delta) ~ (1 - |delta|)^mu, cut at the bounds, half of the mass on either side
+    power, room = mu + 1, np.where(r <= 0.5, position, 1 - position)
+    tail = (1 - room) ** power
+    inside = ((1 - np.abs(step)) ** power - tail) / np.where(room > 0, 1 - tail, 1)
+    expected = np.where(r <= 0.5, 2 * r, 2 * (1 - r))
+    usable = room > 0
+    np.testing.assert_allclose(inside[usable], expected[usable], atol=1e-9)
+    assert (step[~usable] == 0).all()
+
+
+def test_mutation_agrees_with_pymoo_in_distribution(rng):
+    low, high = np.array([0.1]), np.array([0.7])
+    features = np.full((20_000, 1), 0.15)
+    ours = polynomial_mutation(features, low, high, 15, 0.5, rng)
+    theirs = mut_pm(features, low, high, np.full(20_000, 15.0), np.full(20_000, 0.5), False, random_state=rng)
+    assert np.mean(ours != features) == pytest.approx(0.5, abs=0.02)
+    assert ks_2samp(ours.ravel(), theirs.ravel()).pvalue > 1e-3
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 20), st.floats(0, 30), st.floats(0, 1))
+def test_children_stay_within_bounds_and_fixed_dimensions_stay_put(seed, n, size, mu, probability):
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(0, 0.5, 6)
+    high = np.where(rng.random(6) < 0.3, low, rng.uniform(0.5, 1, 6))
+    parents = low + rng.random((n, 6)) * (high - low)
+    children, origin = Variation(mu, mu, probability)(parents, low, high, size, rng)
+    assert children.shape == (size, 6)
+    assert ((children >= low) & (children <= high)).all()
+    np.testing.assert_array_equal(children[:, low == high], np.tile(low[low == high], (size, 1)))
+    assert ((origin >= 0) & (origin < n)).all()
+
+
+@pytest.mark.parametrize("bad", [{"mu_c": -1}, {"mu_m": -0.1}, {"probability": 1.1}, {"mu_c": float("nan")}])
+def test_impossible_parameters_are_refused(bad):
+    with pytest.raises(JcwError, match="mu_c and mu_m must be"):
+        Variation(**bad)

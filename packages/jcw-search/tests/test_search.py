@@ -1,0 +1,227 @@
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from jcw_core.errors import JcwError, PluginError
+from jcw_core.space import Bound, SearchSpace
+from jcw_search import Evolution, Fixed, Nsga2Selection, UniformSelection, search
+from jcw_search.breeding import breed
+from jcw_search.operators import Variation
+from jcw_search.sorting import non_dominated
+
+VARIANTS = ["joint", "channels", "weights", "sequential"]
+
+
+class Counting:
+    """An evaluator that remembers what it was asked."""
+
+    def __init__(self, function, stale=False):
+        self.function, self.stale = function, stale
+        self.seen, self.generations = [], []
+
+    def begin_generation(self, parents, generation):
+        self.generations.append(generation)
+        return self.stale and generation > 0
+
+    def evaluate(self, space, population):
+        self.seen.extend(row.tobytes() for row in population)
+        return self.function(space, population)
+
+
+def tiny_space(network):
+    """Few enough architectures to try them all."""
+    bounds = [Bound("fc", width=1, density=0.97), Bound("*", width=0.5, density=0.98)]
+    return SearchSpace.of(network, bounds)
+
+
+def everything(space):
+    axes = [
+        np.unique(np.round(np.append(np.arange(v.low, v.high, v.step), v.high), 9)) for v in space.variables
+    ]
+    return np.array(list(product(*axes)))
+
+
+@pytest.mark.parametrize("selection", [UniformSelection(), UniformSelection(16), Nsga2Selection()])
+def test_a_tiny_space_is_searched_to_the_last_architecture(selection, toy):
+    space = tiny_space(toy.network(8))
+    whole = everything(space)
+    assert 50 < len(whole) < 400
+    evaluators = {"latency": Counting(toy.latency), "error": Counting(toy.error)}
+    result = search(space, evaluators, selection=selection, population=8, generations=500)
+
+    assert {row.tobytes() for row in result.values} == {row.tobytes() for row in whole}
+    assert len(evaluators["error"].seen) == len(set(evaluators["error"].seen)) == len(whole)
+    assert len(result.hypervolume) < 200, "it must end when there is nothing left to try"
+    truth = np.stack([toy.latency(space, whole), toy.error(space, whole)], axis=1)
+    np.testing.assert_array_equal(result.objectives[result.front], truth[non_dominated(truth)])
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_invariants_of_a_search(space, evaluators, variant, toy):
+    states = []
+    result = search(
+        space, evaluators, population=12, generations=20, variant=variant, seed=3, callback=states.append
+    )
+    low, high = space.low, space.high
+    assert ((result.values >= low) & (result.values <= high)).all()
+    np.testing.assert_array_equal(space.decode(space.encode(result.values)), result.values)
+    assert len(np.unique(result.values, axis=0)) == len(result.values)
+    np.testing.assert_array_equal(result.objectives[:, 0], toy.latency(space, result.values))
+    np.testing.assert_array_equal(result.objectives[:, 1], toy.error(space, result.values))
+    np.testing.assert_array_equal(result.front, non_dominated(result.objectives))
+    assert (np.diff(result.hypervolume) >= -1e-12).all()
+    assert result.hypervolume[-1] > result.hypervolume[0]
+    assert [s.generation for s in states] == list(range(21))
+    for state in states:
+        assert len(set(state.population.tolist())) == 12
+    assert len(result.architectures) == len(result.front)
+    assert space.row(result.architectures[0]).tolist() == result.values[result.front[0]].tolist()
+
+
+def test_variants_vary_what_they_say(space, evaluators):
+    widths = np.array([v.kind == "width" for v in space.variables])
+    found = {
+        variant: search(space, evaluators, population=12, generations=10, variant=variant).values
+        for variant in VARIANTS
+    }
+    assert (found["channels"][:, ~widths] == 1).all()
+    assert (found["weights"][:, widths] == space.high[widths]).all()
+    for variant in ("channels", "sequential", "joint"):
+        assert len(np.unique(found[variant][:, widths], axis=0)) > 5
+    for variant in ("weights", "sequential", "joint"):
+        assert len(np.unique(found[variant][:, ~widths], axis=0)) > 5
+
+
+def test_the_second_phase_inherits_the_widths_that_survived_the_first(space, evaluators):
+    states = {}
+    search(
+        space,
+        evaluators,
+        population=12,
+        generations=10,
+        variant="sequential",
+        callback=lambda s: states.update({s.generation: s}),
+    )
+    widths = np.array([v.kind == "width" for v in space.variables])
+    first, last = states[5], states[10]
+    assert (first.values[:, ~widths] == 1).all()
+    survived = {row.tobytes() for row in first.values[first.population][:, widths]}
+    later = last.values[len(first.values) :]
+    assert {row.tobytes() for row in later[:, widths]} <= survived
+    assert (later[:, ~widths] < 1).any()
+
+
+def test_the_same_seed_gives_the_same_result_and_another_seed_another(space, evaluators):
+    one, same, other = (
+        search(space, evaluators, population=8, generations=6, seed=seed) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one.values, same.values)
+    np.testing.assert_array_equal(one.front, same.front)
+    assert {r.tobytes() for r in one.values} != {r.tobytes() for r in other.values}
+
+
+@pytest.mark.parametrize("variant", ["joint", "channels", "weights"])
+def test_nothing_is_evaluated_twice(space, variant, toy):
+    evaluators = {"latency": Counting(toy.latency), "error": Counting(toy.error)}
+    search(space, evaluators, population=12, generations=15, variant=variant)
+    for evaluator in evaluators.values():
+        assert len(evaluator.seen) == len(set(evaluator.seen))
+        assert evaluator.generations == list(range(16))
+
+
+class Drifting(Counting):
+    """A supernet that is trained on: every generation its errors fall."""
+
+    def evaluate(self, space, population):
+        super().evaluate(space, population)
+        return self.function(space, population) / (1 + len(self.generations))
+
+
+def test_stale_values_are_renewed_for_the_parents_and_never_mixed_with_new_ones(space, toy):
+    latency, error = Counting(toy.latency), Drifting(toy.error, stale=True)
+    states = []
+    result = search(
+        space, {"latency": latency, "error": error}, population=8, generations=5, callback=states.append
+    )
+    assert len(latency.seen) == len(set(latency.seen)), "latency never grew stale"
+    for before, after in pairwise(states):
+        scale = 1 + after.generation + 1
+        fresh = np.flatnonzero(after.current)
+        expected = toy.error(space, after.values[fresh]) / scale
+        np.testing.assert_allclose(after.objectives[fresh, 1], expected)
+        assert set(before.population) <= set(fresh)
+        assert set(after.population) <= set(fresh)
+        assert set(after.front) <= set(fresh)
+    assert len(error.seen) > len(latency.seen)
+    assert len(np.unique(result.values, axis=0)) == len(result.values)
+
+
+def test_breeding_gives_only_what_is_new_even_from_identical_parents(space, rng):
+    parents = np.repeat(space.sample(1, rng), 5, axis=0)
+    free = np.ones(space.dimensions, dtype=bool)
+    children = breed(space, parents, parents, 40, free, Variation(probability=0.0), rng)
+    assert len(np.unique(np.concatenate([parents[:1], children]), axis=0)) == 41
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"population": 3}, "population = 3"),
+        ({"variant": "depth"}, "unknown variant 'depth'; there is: joint, channels"),
+        ({"variant": "sequential", "generations": 1}, "at least 2"),
+    ],
+)
+def test_impossible_arguments_are_refused(space, evaluators, change, message):
+    with pytest.raises(JcwError, match=message):
+        search(space, evaluators, **{"generations": 3, **change})
+
+
+def test_one_objective_is_refused(space, toy):
+    with pytest.raises(JcwError, match="needs latency and one more"):
+        search(space, {"latency": Fixed(toy.latency)})
+
+
+def test_a_variant_without_anything_to_vary_is_refused(evaluators, toy):
+    space = SearchSpace.of(toy.network(), [Bound("*", width=1, density=0.5)])
+    with pytest.raises(JcwError, match=r"'channels'.*leaves nothing to choose"):
+        search(space, evaluators, variant="channels")
+
+
+@pytest.mark.parametrize("bad", [lambda s, p: np.zeros(3), lambda s, p: np.full(len(p), np.nan)])
+def test_an_objective_that_breaks_its_protocol_is_named(space, bad, toy):
+    with pytest.raises(PluginError, match="objective 'error' gave"):
+        search(space, {"latency": Fixed(toy.latency), "error": Fixed(bad)}, population=8)
+
+
+class Broken:
+    name = "broken"
+
+    def __init__(self, chosen):
+        self.chosen = chosen
+
+    def select(self, objectives, size, rng, *, limits):
+        return self.chosen(len(objectives), size)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        lambda n, size: np.zeros(size, dtype=int),
+        lambda n, size: np.arange(size) + n,
+        lambda n, size: np.arange(size - 1),
+        lambda n, size: np.arange(size) / 2,
+        lambda n, size: np.arange(size) - 1,
+    ],
+)
+def test_a_strategy_that_breaks_its_protocol_is_named(space, evaluators, chosen):
+    evolution = Evolution(space, evaluators, Broken(chosen), population=8, generations=2)
+    state = evolution.start(np.random.default_rng(0))
+    with pytest.raises(PluginError, match="selection strategy 'broken' gave"):
+        evolution.step(state, np.random.default_rng(1))
+
+
+def test_a_third_objective_is_searched_too(space, evaluators):
+    weights = Fixed(lambda s, p: (p * (s.maximum > 1)).sum(axis=1))
+    result = search(space, {**evaluators, "size": weights}, population=12, generations=8)
+    assert result.objectives.shape[1] == 3
+    assert 0 < result.hypervolume[-1] <= 1

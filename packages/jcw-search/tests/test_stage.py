@@ -1,0 +1,216 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import jcw_search.plugin
+import numpy as np
+import pytest
+from jcw_core import records
+from jcw_core.errors import RecipeError
+from jcw_core.recipe import load_recipe
+from jcw_core.registry import Registry
+from jcw_search import UniformSelection, checkpoint
+from jcw_search.options import SearchOptions
+from jcw_search.report import SearchSection
+from jcw_search.stage import SearchStage
+
+WORLD = Path(__file__).with_name("world.py")
+RECIPE = """
+[run]
+seed = 5
+[network]
+backbone = "resnet18"
+width = 0.25
+[data]
+name = "nothing"
+[search]
+population = 8
+generations = 12
+"""
+
+
+def make(folder, recipe=RECIPE):
+    """A context whose data, latency and error come from ``world.py``."""
+    scope: dict = {}
+    exec(compile(WORLD.read_text(), str(WORLD), "exec"), scope)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "recipe.toml"
+    path.write_text(recipe)
+    return scope["context"](path, folder / "run")
+
+
+def changed(**keys):
+    return RECIPE + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+
+
+def test_the_stage_writes_a_front_that_reads_back(tmp_path):
+    context = make(tmp_path)
+    stage = SearchStage()
+    assert stage.needs(context.recipe, context.registry) == ("table.npz", "supernet.safetensors")
+    assert list(stage.run(context)) == []
+    front = records.Front.read(context.path(records.FRONT))
+    assert front.network == "resnet18"
+    assert dict(front.units) == {"latency": "ms", "error": "share"}
+    latencies = [c.objectives["latency"] for c in front.candidates]
+    errors = [c.objectives["error"] for c in front.candidates]
+    assert latencies == sorted(latencies)
+    assert errors == sorted(errors, reverse=True)
+    assert front.search["strategy"] == "uniform"
+    assert front.search["variant"] == "joint"
+    assert (front.search["population"], front.search["generations"]) == (8, 12)
+    assert front.search["evaluated"] == 8 * 13
+    assert len(front.search["hypervolume"]) == 13
+    assert len(front.search["population_latency_ms"]) == 8
+    context.space.row(front.candidates[0].architecture)
+
+
+def test_each_generation_is_announced_with_what_it_reached(tmp_path):
+    context = make(tmp_path)
+    events = []
+    context.registry.progress = events.append
+    SearchStage().run(context)
+    assert [(e.stage, e.unit, e.done, e.total) for e in events] == [
+        ("search", "generation", g, 12) for g in range(13)
+    ]
+    assert "hypervolume 0." in events[-1].detail
+    assert "best error 0." in events[-1].detail
+    assert "104 evaluated" in events[-1].detail
+
+
+@pytest.mark.parametrize("variant", ["joint", "sequential"])
+def test_killed_and_started_again_it_ends_with_the_same_front(tmp_path, variant):
+    recipe = changed(variant=variant)
+    whole = make(tmp_path / "whole", recipe)
+    SearchStage().run(whole)
+    expected = whole.path(records.FRONT).read_bytes()
+
+    cut = make(tmp_path / "cut", recipe)
+    for die_at in (1, 4, 9):
+        done = run_and_die(tmp_path / "cut", die_at)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert not cut.path(records.FRONT).exists()
+        state = np.load(cut.directory.scratch("search") / "state.npz", allow_pickle=False)
+        assert int(state["generation"]) == die_at - 1
+    SearchStage().run(cut)
+    assert cut.path(records.FRONT).read_bytes() == expected
+
+
+def run_and_die(folder, generation):
+    """Run the stage in a process that is killed in the middle of evaluating ``generation``."""
+    script = f"""
+        exec(open({str(WORLD)!r}).read())
+        from jcw_search.stage import SearchStage
+        SearchStage().run(context({str(folder / "recipe.toml")!r}, {str(folder / "run")!r}, die_at={generation}))
+    """
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("damage", [lambda b: b"", lambda b: b[: len(b) // 2], lambda b: b"x" * len(b)])
+def test_a_damaged_checkpoint_costs_time_but_not_the_result(tmp_path, damage):
+    context = make(tmp_path)
+    SearchStage().run(context)
+    expected = context.path(records.FRONT).read_bytes()
+    state = context.directory.scratch("search") / "state.npz"
+    state.write_bytes(damage(state.read_bytes()))
+    SearchStage().run(context)
+    assert context.path(records.FRONT).read_bytes() == expected
+
+
+def test_a_checkpoint_of_another_space_is_left_alone(tmp_path, space, evaluators):
+    from jcw_search import Evolution
+
+    evolution = Evolution(space, evaluators, UniformSelection(), population=8, generations=4)
+    state = evolution.start(np.random.default_rng(0))
+    checkpoint.save(tmp_path / "state.npz", state)
+    again = checkpoint.load(tmp_path / "state.npz", evolution)
+    for name in ("values", "objectives", "current", "population", "limits", "hypervolume"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(state, name))
+    other = Evolution(make(tmp_path).space, evaluators, UniformSelection(), population=8, generations=4)
+    assert checkpoint.load(tmp_path / "state.npz", other) is None
+    assert checkpoint.load(tmp_path / "absent.npz", evolution) is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"selection": "uniformly"}, r"recipe.toml:\d+: \[search\] selection: .*there is: nsga2, uniform"),
+        ({"objectives": ["latency", "errors"]}, r"recipe.toml:\d+: \[search\] objectives: .*there is: error"),
+        ({"selection": "nsga2", "targets": 4}, r"\[search\] targets: selection 'nsga2' takes no targets"),
+    ],
+)
+def test_a_plugin_that_is_not_there_is_refused_before_any_work(tmp_path, keys, message):
+    recipe = make(tmp_path, changed(**keys))
+    with pytest.raises(RecipeError, match=message):
+        SearchStage().needs(recipe.recipe, recipe.registry)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"objectives": ["error", "latency"]}, 'give "latency" first'),
+        ({"objectives": ["latency"]}, "at least one more"),
+        ({"objectives": ["latency", "error", "error"]}, "twice"),
+        ({"targets": 1}, "targets: 1 is impossible"),
+        ({"variant": "depth"}, "'depth' is not one of 'joint'"),
+        ({"mutation": 1.5}, "mutation: 1.5 is impossible"),
+        ({"popultion": 8}, "did you mean 'population'"),
+    ],
+)
+def test_impossible_options_are_refused_with_their_key(tmp_path, keys, message):
+    path = tmp_path / "recipe.toml"
+    path.write_text(changed(**keys))
+    context = make(tmp_path)
+    path.write_text(changed(**keys))
+    with pytest.raises(RecipeError, match=message):
+        load_recipe(path, context.registry)
+
+
+@pytest.mark.parametrize(("keys", "expected"), [({}, 4), ({"targets": 9}, 9)])
+def test_targets_reach_the_strategy(tmp_path, keys, expected):
+    from jcw_search.stage import _selection
+
+    context = make(tmp_path, changed(**keys))
+    strategy = _selection(context.options(SearchOptions), context.recipe, context.registry)
+    assert strategy.targets == expected
+    assert context.registry.selections["uniform"].targets == 4
+
+
+def test_defaults_are_the_papers():
+    options = SearchOptions()
+    assert (options.population, options.generations, options.selection) == (64, 128, "uniform")
+    assert (options.mu_c, options.mu_m, options.mutation) == (0.5, 15, 0.1)
+
+
+def test_the_report_shows_the_search(tmp_path):
+    context = make(tmp_path)
+    section = SearchSection()
+    assert section.data(context) is None
+    SearchStage().run(context)
+    data = section.data(context)
+    assert {"generations", "population", "evaluated", "hypervolume"} <= data.keys()
+    assert 0 < data["hypervolume"] == data["hypervolume_curve"][-1] <= 1
+    json.dumps(data, allow_nan=False)
+    html = section.html(data)
+    assert html.count("<svg") == 2
+    assert "104 architectures" in html
+
+
+def test_the_plugin_registers_all_it_has():
+    registry = Registry({"search": jcw_search.plugin}, installed=False)
+    assert set(registry.selections) == {"uniform", "nsga2"}
+    assert set(registry.stages) == {"search"}
+    assert set(registry.report_sections) == {"search"}
+    assert registry.failures == {}
+
+
+def test_listing_the_plugin_loads_no_implementation():
+    script = "import sys, jcw_search.plugin; print(sorted(m for m in sys.modules if m.startswith('moocore')))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
