@@ -10,7 +10,7 @@ from jcw_core.hookspecs import hookimpl
 if TYPE_CHECKING:
     import click
 
-    from jcw_core.protocols import Backbone, DatasetPlugin, Stage
+    from jcw_core.protocols import Backbone, DatasetPlugin, Objective, Stage
 
 
 @hookimpl
@@ -35,10 +35,19 @@ def jcw_register_datasets() -> Sequence[DatasetPlugin]:
 
 @hookimpl
 def jcw_register_stages() -> Sequence[Stage]:
-    """The report."""
+    """Training the supernet, and the report."""
     from jcw_core.report import ReportStage
+    from jcw_core.supernet.stage import SupernetStage
 
-    return [ReportStage()]
+    return [SupernetStage(), ReportStage()]
+
+
+@hookimpl
+def jcw_register_objectives() -> Sequence[Objective]:
+    """Error and loss, as the supernet estimates them."""
+    from jcw_core.supernet.objective import ERROR, LOSS
+
+    return [ERROR, LOSS]
 
 
 @hookimpl
