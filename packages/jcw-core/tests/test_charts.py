@@ -61,10 +61,10 @@ def test_bars_are_as_long_as_their_shares() -> None:
     assert quarter == pytest.approx(whole / 4, abs=0.1)
 
 
-@given(finite, st.floats(1e-6, 1e6))
+@given(st.floats(-1e4, 1e4), st.floats(1e-3, 1e6))
 def test_ticks_cover_the_range_with_few_steps(low: float, span: float) -> None:
     found = ticks(low, low + span)
     assert len(found) <= 10
-    assert found == sorted(found)
-    assert found[0] <= low + span * 1e-6 + 1e-9
-    assert found[-1] >= low + span * (1 - 1e-6) - 1e-9
+    assert found == sorted(set(found))
+    assert found[0] <= low + span * 1e-6
+    assert found[-1] >= low + span * (1 - 1e-6)

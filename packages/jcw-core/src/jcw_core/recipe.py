@@ -117,7 +117,7 @@ def load_recipe(path: Path, registry: Registry, overrides: Mapping[str, Any] | N
     known = ["run", "network", "data", "device", "space", *owned]
     for table, content in document.items():
         if table not in known:
-            raise where.error(table, f"unknown table; known are {', '.join(known)}")
+            raise where.inside(table).error("", f"unknown table; known are {', '.join(known)}")
         if not isinstance(content, dict):
             raise where.error(table, f"expected a table, found {content!r}")
     split, data = _data(document, registry, where.inside("data"))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the supernet needs jcw-core[supernet]")
+torch.set_num_threads(1)
 
 from jcw_core.network import Network, NetworkBuilder  # noqa: E402
 from jcw_core.space import SearchSpace  # noqa: E402
@@ -94,7 +95,7 @@ def space(network: Network) -> SearchSpace:
 
 @dataclass(frozen=True)
 class Blobs:
-    """Images of one bright square whose place is their class."""
+    """Noise with a bright square, whose colour and size are its class."""
 
     count: int
     classes: tuple[str, ...] = ("a", "b", "c", "d", "e")
@@ -112,7 +113,7 @@ class Blobs:
     def images(self, indices: np.ndarray) -> np.ndarray:
         pixels = np.random.default_rng(1).integers(0, 120, (self.count, 3, 8, 8), dtype=np.uint8)[indices]
         for image, label in zip(pixels, self.labels[indices], strict=True):
-            image[:, label : label + 3, label : label + 3] = 230
+            image[label % 3, 2 : 4 + label // 3 * 3, 2:6] = 255
         return pixels
 
 

@@ -1,0 +1,112 @@
+"""The command as users meet it: one line per mistake, exit status 2, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GOOD = '[network]\nbackbone = "resnet18"\n[data]\nname = "image_folder"\npath = "images"\n'
+
+
+def jcw(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    code = "from jcw_core.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=cwd,
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+    )
+
+
+def one_line(result: subprocess.CompletedProcess[str]) -> str:
+    assert result.returncode == 2, result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (GOOD + "[run]\nsed = 1\n", "recipe.toml:7: [run] sed: unknown key; did you mean 'seed'?"),
+        (GOOD + '[run]\nseed = "one"\n', "recipe.toml:7: [run] seed: expected int, found 'one'"),
+        (GOOD + "[run]\nseed = -1\n", "recipe.toml:7: [run] seed: -1 is impossible"),
+        (GOOD + "[serach]\n", "recipe.toml:6: [serach]: unknown table"),
+        (GOOD.replace("image_folder", "imagnet"), "unknown dataset 'imagnet'; there is:"),
+        (GOOD.replace("path", "#path"), "recipe.toml:3: [data] path: is missing"),
+        (GOOD + '[device]\nname = "toaster"\n', "unknown device 'toaster'"),
+        (
+            GOOD + '[space]\nbounds = [{layers = "*", width = 0.5, density = 1.5}]\n',
+            "density = 1.5 is impossible",
+        ),
+        ("[network", "not a TOML file"),
+        ('[network]\n[data]\nname = "image_folder"\npath = "x"\n', "give either backbone or file"),
+    ],
+)
+def test_a_bad_recipe_is_one_line_with_file_and_key(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "recipe.toml").write_text(text)
+    assert expected in one_line(jcw("run", "recipe.toml", cwd=tmp_path))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_missing_recipe(tmp_path: Path) -> None:
+    assert "none.toml: no such file" in one_line(jcw("run", "none.toml", cwd=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("run.seed", "expected TABLE.KEY=VALUE"),
+        ("seed=1", "expected TABLE.KEY"),
+        ("run.seed=x", "expected int"),
+    ],
+)
+def test_a_bad_override(tmp_path: Path, override: str, expected: str) -> None:
+    (tmp_path / "recipe.toml").write_text(GOOD)
+    assert expected in one_line(jcw("run", "recipe.toml", "--set", override, cwd=tmp_path))
+
+
+def test_a_missing_folder_of_images(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text(GOOD)
+    result = jcw("run", "recipe.toml", "--until", "report", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    result = jcw("--help", cwd=tmp_path)
+    assert result.returncode == 0
+    for command in ("run", "recipe", "plugins", "networks", "show"):
+        assert f"\n  {command} " in result.stdout
+
+
+def test_networks_lists_the_backbones(tmp_path: Path) -> None:
+    assert "11,689,512" in jcw("networks", cwd=tmp_path).stdout
+
+
+def test_a_network_printed_as_json_is_read_back(tmp_path: Path) -> None:
+    from jcw_core.network import Network
+
+    text = jcw("networks", "--json", "mobilenet_v2", "--input-size", "32", cwd=tmp_path).stdout
+    assert Network.from_json(text).input_shape == (3, 32, 32)
+
+
+def test_recipe_lists_every_key(tmp_path: Path) -> None:
+    listed = jcw("recipe", cwd=tmp_path).stdout
+    for line in ("[run]", "# seed = 0", "[data]", '# name = "image_folder"', "[space]", "# step = 4"):
+        assert line in listed
+
+
+def test_show_names_the_file_that_is_missing(tmp_path: Path) -> None:
+    assert "report.json: no such file" in one_line(jcw("show", "runs/none", cwd=tmp_path))
+
+
+def test_listing_plugins_imports_no_torch(tmp_path: Path) -> None:
+    code = "import sys; from jcw_core.registry import Registry; r = Registry(); r.stages, r.objectives, r.commands; "
+    code += "sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
