@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -61,12 +62,13 @@ class Engine {
     program_.poison();
   }
 
-  // (unit, kernel, density, multiply-accumulates) of each step.
-  std::vector<std::tuple<std::string, std::string, double, double>> steps() const {
-    std::vector<std::tuple<std::string, std::string, double, double>> rows;
+  // (unit, kernel, density, multiply-accumulates, bytes) of each step.
+  using Row = std::tuple<std::string, std::string, double, double, double>;
+  std::vector<Row> steps() const {
+    std::vector<Row> rows;
     for (const jcw::Step& step : program_.steps())
       rows.emplace_back(program_.model().units[static_cast<std::size_t>(step.unit)].name, step.kernel, step.density,
-                        step.macs);
+                        step.macs, step.bytes);
     return rows;
   }
 
@@ -109,6 +111,19 @@ double peak_gflops(const std::string& isa, int rounds) {
   return best / 1e9;
 }
 
+// GB/s, read and written, of copies between arrays that no cache holds.
+double copy_gbytes() {
+  constexpr std::size_t count = 32 << 20;
+  std::vector<char> from(count, 1), to(count, 2);
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    std::memcpy(to.data(), from.data(), count);
+    best = std::max(best, 2.0 * count / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best / 1e9;
+}
+
 }  // namespace
 
 NB_MODULE(_engine, m) {
@@ -122,7 +137,7 @@ NB_MODULE(_engine, m) {
       .def("time_from", &Engine::time_from, "unit"_a, nb::arg("image").noconvert(), "repeats"_a,
            "Mean seconds of all steps from the unit with this number on.")
       .def("poison", &Engine::poison, "Fill all activations with NaN, for tests.")
-      .def("steps", &Engine::steps, "(unit, kernel, density, multiply-accumulates) of each step.")
+      .def("steps", &Engine::steps, "(unit, kernel, density, multiply-accumulates, bytes) of each step.")
       .def_prop_ro("input_shape", &Engine::input_shape)
       .def_prop_ro("outputs", &Engine::outputs)
       .def_prop_ro("memory_bytes", &Engine::memory_bytes)
@@ -133,4 +148,5 @@ NB_MODULE(_engine, m) {
         "The instruction set that a program would use.");
   m.def("peak_gflops", &peak_gflops, "isa"_a = "", "rounds"_a = 20,
         "GFLOP/s of the tile loop with its data in L1 cache.");
+  m.def("copy_gbytes", &copy_gbytes, "GB/s, read and written, of large copies.");
 }

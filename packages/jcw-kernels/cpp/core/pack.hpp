@@ -19,6 +19,8 @@ struct Packed {
   std::vector<std::int32_t> offsets, starts, dense_starts;
   std::vector<float> weights, bias;
   int groups = 0, blocks = 1;
+
+  double bytes() const { return static_cast<double>((offsets.size() + weights.size()) * 4); }
 };
 
 // Groups of four output channels; groups of weights that are all zero are left out.

@@ -52,6 +52,7 @@ Step make_convolution(const Binder& binder, const Operation& o) {
   state->packed = dense ? pack_dense(unit, kernels.dense_channels, blocks, binder.address(o))
                         : pack_sparse(unit, blocks, binder.address(o));
   binder.check_reach(o, state->packed.offsets, 0);
+  step.bytes = state->packed.bytes();
   state->mask = binder.mask(layout);
   state->pixel_blocks = layout.blocks();
   point(state->call, state->packed);

@@ -36,6 +36,7 @@ Step make_linear(const Binder& binder, const Operation& o) {
                  unit.activation};
   Step step;
   step.kernel = "linear";
+  step.bytes = packed.bytes();
   step.density = density(unit);
   step.macs = step.density * static_cast<double>(unit.out_channels * unit.positions());
   step.run = [state, kernel = binder.kernels().linear](int part, int parts) {

@@ -26,6 +26,18 @@ Step make_step(const Binder& binder, const Operation& o) {
   return make_copies(binder, o);
 }
 
+double activation_bytes(const Lowered& lowered, const Operation& o) {
+  double floats = 0;
+  const auto add = [&](int t) {
+    const Tensor& tensor = lowered.tensors[static_cast<std::size_t>(t)];
+    floats += static_cast<double>(tensor.layout.planes) * static_cast<double>(tensor.layout.run());
+  };
+  for (const int t : o.reads) add(t);
+  if (o.residual >= 0) add(o.residual);
+  add(o.write);
+  return floats * sizeof(float);
+}
+
 }  // namespace
 
 Address Binder::address(const Operation& o) const {
@@ -58,6 +70,7 @@ std::vector<Step> make_steps(const Bound& bound) {
   for (const Operation& o : bound.lowered->operations) {
     steps.push_back(make_step(binder, o));
     steps.back().unit = o.unit;
+    steps.back().bytes += activation_bytes(*bound.lowered, o);
   }
   return steps;
 }

@@ -16,6 +16,7 @@ struct Step {
   std::string kernel;    // what a profile calls it: "sparse", "dense", "depthwise", ...
   double density = 1.0;  // share of weight groups kept
   double macs = 0.0;     // multiply-accumulates on kept weights
+  double bytes = 0.0;    // activations and weights read and written, each once
   std::function<void(int part, int parts)> run;  // any split of the work gives the same bits
 };
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from jcw_core.errors import FormatError, JcwError
+from jcw_core.files import atomic
 from jcw_core.model import Model
 from numpy.typing import NDArray
 
@@ -28,6 +27,7 @@ class StepTime:
             ``"mean"`` or ``"copy"``.
         density: share of the weight groups kept.
         macs: multiply-accumulates on kept weights.
+        bytes: activations and weights read and written, each counted once.
         seconds: mean time.
     """
 
@@ -35,6 +35,7 @@ class StepTime:
     kernel: str
     density: float
     macs: float
+    bytes: float
     seconds: float
 
     @property
@@ -64,6 +65,7 @@ class Program:
             raise JcwError(f"threads is {threads}, expected 1 to 256")
         self._file = file
         self._engine = Engine(file, threads, isa)
+        self._warm = False
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
@@ -111,24 +113,24 @@ class Program:
         seconds = self._engine.profile(image, rounds)
         return [StepTime(*step, time) for step, time in zip(self._engine.steps(), seconds, strict=True)]
 
-    def time(self, *, repeats: int = 1, first_unit: int = 0) -> float:
-        """Mean seconds of one image, counting the units from ``first_unit`` on."""
+    def time(self, *, seconds: float = 0.02, first_unit: int = 0) -> float:
+        """Mean seconds of one image on warm caches.
+
+        Args:
+            seconds: how long to repeat at least.
+            first_unit: leave out what the units before this number cost.
+        """
         image = random_input(self.input_shape)
-        return self._engine.time_from(first_unit, image, repeats)
+        if not self._warm:
+            self._engine.run(image)
+            self._warm = True
+        once = self._engine.time_from(first_unit, image, 1)
+        return self._engine.time_from(first_unit, image, max(1, round(seconds / max(once, 1e-7))))
 
     def save(self, path: Path | str) -> None:
         """Write ``model.jcw``: a temporary file first, then a rename."""
-        path = Path(path)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(self._file)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with atomic(Path(path)) as temporary:
+            temporary.write_bytes(self._file)
 
     def _checked(self, images: Any) -> NDArray[np.float32]:
         if not isinstance(images, np.ndarray) or images.dtype != np.float32:

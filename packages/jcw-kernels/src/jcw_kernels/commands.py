@@ -1,0 +1,66 @@
+"""``jcw kernels``: where a model's time goes, and what this machine offers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from jcw_kernels.program import StepTime
+
+
+@click.group()
+def kernels() -> None:
+    """The sparse engine on this machine."""
+
+
+@kernels.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--threads", default=1, show_default=True, type=click.IntRange(1, 256), help="Threads per image.")
+@click.option("--isa", default="", help="Instruction set: scalar, avx2, avx512 or neon.")
+@click.option("--rounds", default=30, show_default=True, type=click.IntRange(1), help="Runs to average over.")
+def profile(model: Path, threads: int, isa: str, rounds: int) -> None:
+    """Time every layer of MODEL, a model.jcw, and say what limits it."""
+    from jcw_kernels._engine import copy_gbytes, peak_gflops
+    from jcw_kernels.program import load
+
+    program = load(model, threads=threads, isa=isa)
+    peak, bandwidth = peak_gflops(program.isa) * threads, copy_gbytes()
+    steps = program.profile(rounds=rounds)
+    click.echo(f"{model}: {program.isa}, {threads} threads, {program.memory_bytes / 1e6:.1f} MB of activations")
+    click.echo(f"tile loop {peak:.0f} GFLOP/s, memory {bandwidth:.0f} GB/s")
+    _print_steps(steps, peak, bandwidth)
+
+
+def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    total = sum(step.seconds for step in steps)
+    table = Table("unit", "kernel", "density", "ms", "share", "GFLOP/s", "GB/s", "limit", box=None)
+    for step in steps:
+        table.add_row(
+            step.unit,
+            step.kernel,
+            f"{step.density:.2f}",
+            f"{step.seconds * 1e3:.3f}",
+            f"{step.seconds / total:.1%}",
+            f"{step.gflops:.0f}" if step.macs else "",
+            f"{step.bytes / step.seconds / 1e9:.0f}",
+            "memory" if step.bytes / bandwidth > 2 * step.macs / peak else "arithmetic",
+        )
+    table.add_row("total", "", "", f"{total * 1e3:.3f}")
+    Console().print(table)
+
+
+@kernels.command()
+def info() -> None:
+    """The processor, its instruction sets and their rate."""
+    from jcw_kernels._engine import available_isas, chosen_isa, peak_gflops
+    from jcw_kernels.host import cpu_name
+
+    click.echo(f"processor: {cpu_name()}")
+    for isa in available_isas():
+        chosen = "  (in use)" if isa == chosen_isa() else ""
+        click.echo(f"{isa:8} {peak_gflops(isa):6.0f} GFLOP/s in the tile loop{chosen}")

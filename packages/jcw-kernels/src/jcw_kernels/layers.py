@@ -1,0 +1,91 @@
+"""A ``LayerProblem`` as a program: the unit to be timed behind the units that feed it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from jcw_core.errors import DeviceError
+from jcw_core.ops import ACTIVATIONS
+from jcw_core.problem import LayerProblem
+from jcw_core.pruning import GROUP_SIZE, kept_groups, weight_groups
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from jcw_kernels.artefact import FORMAT
+
+_POOL = 1 << 16
+_WEIGHTED = ("conv2d", "linear", "batch_norm")
+
+Tensors = dict[str, NDArray[Any]]
+
+
+def layer_file(problem: LayerProblem, rng: np.random.Generator) -> tuple[bytes, int]:
+    """The contents of a ``model.jcw`` for one layer with random weights, pruned to its density.
+
+    Returns:
+        the file, and the number of the unit to be timed: those before it only make its inputs.
+
+    Raises:
+        DeviceError: an operation that costs nothing to run or is unknown.
+    """
+    inputs, units = _sources(problem)
+    tensors: Tensors = {}
+    unit = _unit(problem, inputs)
+    if problem.residual:
+        # A layer without any weight that makes a tensor in the output's shape.
+        units.append({**unit, "name": "other", "activation": ""})
+        tensors |= _weights("other", problem, 0.0, rng)
+        unit["residual"] = len(units)
+    if problem.op in _WEIGHTED:
+        tensors |= _weights("layer", problem, problem.density, rng)
+    program = {"input": list(_input_shape(problem)), "units": [*units, unit], "output": len(units) + 1}
+    return save(tensors, {"format": FORMAT, "program": json.dumps(program)}), len(units)
+
+
+def _input_shape(problem: LayerProblem) -> tuple[int, int, int]:
+    channels = problem.in_channels if problem.op != "concat" else -(-problem.in_channels // 2)
+    return channels, problem.in_height, problem.in_width
+
+
+def _sources(problem: LayerProblem) -> tuple[list[int], list[dict[str, Any]]]:
+    """Tensor numbers that the layer reads, and the units that make them from the input."""
+    copy = {"name": "source", "op": "activation", "inputs": [0], "activation": ""}
+    if problem.op in ("add", "mul", "concat"):
+        return [1, 2], [copy, {**copy, "name": "second"}]
+    if problem.op == "scale":
+        return [1, 2], [copy, {**copy, "name": "factors", "op": "global_avg_pool"}]
+    return [1], [copy]
+
+
+def _unit(problem: LayerProblem, inputs: list[int]) -> dict[str, Any]:
+    unit: dict[str, Any] = {"name": "layer", "op": problem.op, "inputs": inputs, "activation": problem.activation}
+    if problem.op in ("input", "output"):
+        raise DeviceError(f"{problem.op} does no work that could be timed")
+    if problem.op in ACTIVATIONS:
+        return unit | {"op": "activation", "activation": problem.op}
+    if problem.op == "scale":
+        return unit | {"op": "mul"}
+    window = {key: list(getattr(problem, key)) for key in ("kernel_size", "stride", "padding")}
+    if problem.op == "batch_norm":
+        return unit | {"op": "conv2d", "out_channels": problem.in_channels, "groups": problem.in_channels}
+    return unit | window | {"out_channels": problem.out_channels, "groups": problem.groups}
+
+
+def _weights(name: str, problem: LayerProblem, density: float, rng: np.random.Generator) -> Tensors:
+    """Random values, repeated from a pool: drawing millions of them would take longer than timing."""
+    kernel = problem.kernel_size if problem.op == "conv2d" else (1, 1)
+    groups = problem.in_channels if problem.op == "batch_norm" else problem.groups
+    pool = rng.standard_normal(_POOL, dtype=np.float32)
+    bias = np.resize(pool, problem.out_channels)
+    positions = problem.in_channels // groups * kernel[0] * kernel[1]
+    if groups == problem.out_channels:
+        weight = np.resize(pool, (problem.out_channels, positions))
+        return {f"{name}.bias": bias, f"{name}.weight": weight * np.float32(density > 0)}
+    count = weight_groups(problem.out_channels) * positions
+    kept = kept_groups(density, count)
+    bits = np.zeros(count, bool)
+    bits[rng.permutation(count)[:kept]] = True
+    values = np.resize(pool, (kept, GROUP_SIZE))
+    return {f"{name}.bias": bias, f"{name}.mask": np.packbits(bits, bitorder="little"), f"{name}.values": values}
