@@ -113,7 +113,8 @@ def search(folder: Path, mode: str, kill_after: int) -> None:
 
 def in_a_process(folder: Path, mode: str, kill_after: int) -> int:
     code = f"import test_supernet_training as t, pathlib; t.search(pathlib.Path({str(folder)!r}), {mode!r}, {kill_after})"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    here = Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here.parent}", "OMP_NUM_THREADS": "1"}
     return subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode
 
 
