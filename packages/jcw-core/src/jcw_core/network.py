@@ -19,6 +19,9 @@ from jcw_core.ops import OPERATIONS, Attribute, Attributes, Shape
 
 FORMAT = "jcw-network/1"
 
+_LARGEST = 2**24
+"""Channels, pixels and features stay below it, so that no damaged file asks for absurd arrays."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -64,20 +67,20 @@ def _checked(node: Node, key: str, kind: str, value: Any) -> Attribute:
     """Return ``value`` in its canonical type, or raise ``NetworkError``."""
     if kind == "bool" and isinstance(value, bool):
         return value
-    if kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
+    if kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9:
         return float(value)
     lowest = 0 if key == "padding" else 1
-    if kind == "int" and _is_integer(value) and value >= lowest:
+    if kind == "int" and _is_size(value, lowest):
         return int(value)
     if kind in ("pair", "shape") and isinstance(value, (tuple, list)):
         length = 2 if kind == "pair" else len(value)
-        if len(value) == length > 0 and all(_is_integer(v) and v >= lowest for v in value):
+        if len(value) == length > 0 and all(_is_size(v, lowest) for v in value):
             return tuple(int(v) for v in value)
     raise NetworkError(f"node {node.name!r} ({node.op}): {key} = {value!r} is not a valid {kind}")
 
 
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _is_size(value: Any, lowest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= _LARGEST
 
 
 @dataclass(frozen=True)

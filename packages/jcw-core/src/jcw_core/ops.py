@@ -129,6 +129,9 @@ def _norm_buffers(attributes: Attributes, inputs: Sequence[Shape]) -> dict[str, 
 
 def _pool_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
     channels, height, width = _plane(inputs)
+    kernel, padding = pair(attributes, "kernel_size"), pair(attributes, "padding")
+    if any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
+        raise NetworkError(f"padding {padding} is more than half of the window {kernel}")
     return (channels, *_window(attributes, height, width))
 
 

@@ -1,0 +1,197 @@
+"""Random networks for property tests, and a float64 reference that runs any network in numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+
+import numpy as np
+from hypothesis import strategies as st
+from jcw_core.network import Network, NetworkBuilder, Node
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "relu6": lambda x: np.clip(x, 0, 6),
+    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+def small_resnet(width: int = 8, classes: int = 3) -> Network:
+    """Residual block, squeeze-excite, depthwise, concat, flatten: every coupling in one network."""
+    net = NetworkBuilder("small", (3, 8, 8))
+    stem = net.conv("stem", width, 3)
+    net.batch_norm("stem_bn")
+    start = net.add("stem_relu", "relu")
+    net.conv("block.conv1", 2 * width, 1)
+    net.add("block.relu1", "relu")
+    net.conv("block.conv2", width, 3)
+    net.add("block.add", "add", net.batch_norm("block.bn2"), start)
+    block = net.add("block.relu2", "relu")
+    net.add("se.pool", "global_avg_pool")
+    net.conv("se.reduce", 4, 1, bias=True)
+    net.add("se.relu", "relu")
+    net.conv("se.expand", width, 1, bias=True)
+    net.add("se.gate", "hardsigmoid")
+    scaled = net.add("se.scale", "mul", block, "se.gate")
+    net.conv("branch", 12, 1, source=scaled)
+    net.add("join", "concat", scaled, "branch")
+    net.depthwise("dw", 3, 2)
+    net.batch_norm("dw_bn")
+    net.add("flatten", "flatten")
+    net.linear("fc", classes)
+    assert stem == "stem"
+    return net.build()
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    """A network of a few random operations of every kind, its output a random node of them."""
+    shape = tuple(draw(st.integers(low, high)) for low, high in ((1, 6), (3, 7), (3, 7)))
+    net = NetworkBuilder("random", shape)
+    shapes = {"input": shape}
+    for index in range(draw(st.integers(1, 9))):
+        name = f"n{index}"
+        source = draw(st.sampled_from(list(shapes)[-4:]))
+        _append(draw, net, name, source, shapes)
+        shapes[name] = net._shapes[name]
+    return net.build()
+
+
+def _append(draw: st.DrawFn, net: NetworkBuilder, name: str, source: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    shape = shapes[source]
+    same = [other for other, found in shapes.items() if found == shape]
+    if len(shape) == 1:
+        net.linear(name, draw(st.integers(1, 9)), source=source, bias=draw(st.booleans()))
+        return
+    channels, height, width = shape
+    gates = [other for other, found in shapes.items() if found == (channels, 1, 1)]
+    planes = [other for other, found in shapes.items() if found[1:] == shape[1:]]
+    kind = draw(
+        st.sampled_from(
+            ["conv", "conv", "depthwise", "grouped", "batch_norm", "pool", "global", "flatten", "add", "mul", "concat", "act"]
+        )
+    )
+    kernel = draw(st.integers(1, min(3, height, width)))
+    stride, padding = draw(st.integers(1, 2)), draw(st.integers(0, kernel // 2))
+    if kind == "conv":
+        net.conv(
+            name, draw(st.integers(1, 13)), kernel, stride, source=source, padding=padding, bias=draw(st.booleans())
+        )
+    elif kind == "depthwise":
+        net.conv(name, channels, kernel, stride, source=source, padding=padding, groups=channels)
+    elif kind == "grouped":
+        groups = draw(st.sampled_from([g for g in range(1, channels + 1) if channels % g == 0]))
+        net.conv(
+            name, groups * draw(st.integers(1, 3)), kernel, stride, source=source, padding=padding, groups=groups
+        )
+    elif kind == "batch_norm":
+        net.batch_norm(name, source=source)
+    elif kind == "pool":
+        net.pool(name, draw(st.sampled_from(["max_pool", "avg_pool"])), kernel, stride, padding, source=source)
+    elif kind == "global":
+        net.add(name, "global_avg_pool", source)
+    elif kind == "flatten":
+        net.add(name, "flatten", source)
+    elif kind == "add":
+        net.add(name, "add", source, draw(st.sampled_from(same)))
+    elif kind == "mul":
+        net.add(name, "mul", source, draw(st.sampled_from(same + gates)))
+    elif kind == "concat":
+        net.add(name, "concat", *draw(st.lists(st.sampled_from(planes), min_size=1, max_size=3)))
+    else:
+        net.add(name, draw(st.sampled_from(sorted(ACTIVATIONS))), source)
+
+
+def random_weights(network: Network, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+    """Values of every parameter and statistic; variances are positive."""
+    shapes = {**network.parameter_shapes, **network.buffer_shapes}
+    return {
+        name: (rng.uniform(0.5, 2, shape) if name.endswith("running_var") else rng.normal(0, 0.5, shape)).astype("f4")
+        for name, shape in shapes.items()
+    }
+
+
+def run(
+    network: Network,
+    weights: Mapping[str, NDArray[np.float32]],
+    image: Array,
+    masks: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:
+    """Run one image through a network in float64.
+
+    Args:
+        network: any network.
+        weights: by state-dict name.
+        image: (channels, height, width).
+        masks: a factor for the first axis of some nodes' outputs.
+
+    Returns:
+        the output of every node.
+    """
+    values: dict[str, Array] = {}
+    for node in network:
+        inputs = [values[name] for name in node.inputs]
+        value = image.astype(np.float64) if node.op == "input" else _apply(node, inputs, weights)
+        mask = (masks or {}).get(node.name)
+        values[node.name] = value if mask is None else value * mask.reshape(-1, *[1] * (value.ndim - 1))
+    return values
+
+
+def _apply(node: Node, inputs: list[Array], weights: Mapping[str, NDArray[np.float32]]) -> Array:
+    x = inputs[0]
+    own = {key: weights[f"{node.name}.{key}"].astype(np.float64) for key in _KEYS if f"{node.name}.{key}" in weights}
+    if node.op == "conv2d":
+        return _conv(node, x, own)
+    if node.op == "linear":
+        return own["weight"] @ x + own.get("bias", 0)
+    if node.op == "batch_norm":
+        scale = own["weight"] / np.sqrt(own["running_var"] + node.attributes["eps"])
+        return (x - own["running_mean"][:, None, None]) * scale[:, None, None] + own["bias"][:, None, None]
+    if node.op in ("max_pool", "avg_pool"):
+        fill = -np.inf if node.op == "max_pool" else 0.0
+        windows = _windows(node, x, fill)
+        return windows.max((-2, -1)) if node.op == "max_pool" else windows.mean((-2, -1))
+    if node.op in ACTIVATIONS:
+        return ACTIVATIONS[node.op](x)
+    simple: dict[str, Callable[[], Array]] = {
+        "add": lambda: x + inputs[1],
+        "mul": lambda: x * inputs[1],
+        "concat": lambda: np.concatenate(inputs),
+        "global_avg_pool": lambda: x.mean((1, 2), keepdims=True),
+        "flatten": lambda: x.reshape(-1),
+        "output": lambda: x,
+    }
+    return simple[node.op]()
+
+
+_KEYS = ("weight", "bias", "running_mean", "running_var")
+
+
+def _windows(node: Node, x: Array, fill: float) -> Array:
+    """(channels, out height, out width, kernel height, kernel width)."""
+    (ph, pw), (sh, sw) = node.attributes["padding"], node.attributes["stride"]
+    padded = np.pad(x, ((0, 0), (ph, ph), (pw, pw)), constant_values=fill)
+    return sliding_window_view(padded, node.attributes["kernel_size"], (1, 2))[:, ::sh, ::sw]
+
+
+def _conv(node: Node, x: Array, own: Mapping[str, Array]) -> Array:
+    groups = node.attributes["groups"]
+    windows = np.split(_windows(node, x, 0.0), groups)
+    kernels = np.split(own["weight"], groups)
+    out = np.concatenate(
+        [np.einsum("ihwab,oiab->ohw", w, k) for w, k in zip(windows, kernels, strict=True)]
+    )
+    return out + own["bias"][:, None, None] if "bias" in own else out
+
+
+def image_of(network: Network, rng: np.random.Generator) -> Array:
+    """A random image in the network's input shape."""
+    assert prod(network.input_shape)
+    return rng.normal(size=network.input_shape)

@@ -1,0 +1,160 @@
+"""Network: consistency, JSON, shapes and counts."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from core_networks import image_of, networks, random_weights, run, small_resnet
+from hypothesis import given
+from hypothesis import strategies as st
+from jcw_core.errors import NetworkError
+from jcw_core.network import Network, NetworkBuilder, Node
+from jcw_core.ops import OPERATIONS
+
+CONV = {
+    "out_channels": 4,
+    "kernel_size": (3, 3),
+    "stride": (1, 1),
+    "padding": (1, 1),
+    "groups": 1,
+    "bias": False,
+}
+
+
+@given(networks())
+def test_json_round_trip(network: Network) -> None:
+    again = Network.from_json(network.to_json())
+    assert again == network
+    assert hash(again) == hash(network)
+    assert again.shapes == network.shapes
+
+
+@given(networks(), st.integers(0, 2**32 - 1))
+def test_inferred_shapes_are_those_of_the_reference(network: Network, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = run(network, random_weights(network, rng), image_of(network, rng))
+    assert {name: value.shape for name, value in values.items()} == dict(network.shapes)
+
+
+@given(networks())
+def test_counts_follow_from_the_arrays(network: Network) -> None:
+    assert network.parameters == sum(int(np.prod(shape)) for shape in network.parameter_shapes.values())
+    macs = 0
+    for node in network:
+        if node.op in ("conv2d", "linear"):
+            area = int(np.prod(network.shapes[node.name][1:]))
+            macs += int(np.prod(network.parameter_shapes[f"{node.name}.weight"])) * area
+    assert network.macs == macs
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.data())
+def test_a_damaged_document_is_one_error(data: st.DataObject) -> None:
+    """Replace or drop any value anywhere in a document: NetworkError, or a network that is consistent."""
+    document = json.loads(small_resnet().to_json())
+    parent, key = document, data.draw(st.sampled_from(sorted(document)))
+    while isinstance(parent[key], (dict, list)) and parent[key] and data.draw(st.integers(0, 4)):
+        parent = parent[key]
+        key = data.draw(st.sampled_from(sorted(parent) if isinstance(parent, dict) else range(len(parent))))
+    if data.draw(st.booleans()):
+        parent[key] = data.draw(_json | st.sampled_from([10**30, 10**400, -1, 0, float("nan"), float("inf")]))
+    else:
+        del parent[key]
+    try:
+        network = Network.from_json(json.dumps(document))
+    except NetworkError as error:
+        assert str(error)
+    else:
+        assert Network.from_json(network.to_json()) == network
+
+
+@given(st.text(max_size=40) | st.binary(max_size=40).map(lambda b: b.decode("latin-1")))
+def test_text_that_is_no_network(text: str) -> None:
+    with pytest.raises(NetworkError):
+        Network.from_json(text)
+
+
+def test_deep_nesting_is_an_error() -> None:
+    with pytest.raises(NetworkError):
+        Network.from_json("[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"out_channels": 0}, "out_channels"),
+        ({"out_channels": True}, "out_channels"),
+        ({"out_channels": 2.0}, "out_channels"),
+        ({"out_channels": 2**40}, "out_channels"),
+        ({"kernel_size": (3,)}, "kernel_size"),
+        ({"padding": (-1, 0)}, "padding"),
+        ({"bias": 1}, "bias"),
+        ({"more": 1}, "more"),
+    ],
+)
+def test_attributes_are_checked(change: dict[str, object], message: str) -> None:
+    with pytest.raises(NetworkError, match=message):
+        Node("c", "conv2d", ("input",), {**CONV, **change})
+
+
+@pytest.mark.parametrize("eps", [float("nan"), float("inf"), -1.0, 10**400])
+def test_eps_is_checked(eps: float) -> None:
+    with pytest.raises(NetworkError, match="eps"):
+        Node("b", "batch_norm", ("input",), {"eps": eps})
+
+
+def test_errors_name_the_node() -> None:
+    start = Node("input", "input", (), {"shape": (3, 4, 4)})
+    end = Node("output", "output", ("input",))
+    with pytest.raises(NetworkError, match="unknown operation 'softmax'"):
+        Node("s", "softmax", ("input",))
+    with pytest.raises(NetworkError, match="1 inputs, expected 2"):
+        Node("a", "add", ("input",))
+    with pytest.raises(NetworkError, match="'input' is empty or used twice"):
+        Network("net", (start, start, end))
+    with pytest.raises(NetworkError, match="reads 'late', which is not defined before it"):
+        Network("net", (start, Node("r", "relu", ("late",)), Node("late", "relu", ("input",)), end))
+    with pytest.raises(NetworkError, match="0 output nodes"):
+        Network("net", (start,))
+    with pytest.raises(NetworkError, match=r"net: node 'c' \(conv2d\).*3 -> 4 channels do not divide into 2"):
+        Network("net", (start, Node("c", "conv2d", ("input",), {**CONV, "groups": 2}), end))
+    with pytest.raises(NetworkError, match="flatten first"):
+        NetworkBuilder("net", (3, 4, 4)).linear("fc", 2)
+    with pytest.raises(NetworkError, match="does not fit"):
+        NetworkBuilder("net", (3, 4, 4)).conv("c", 2, 7, padding=0)
+    with pytest.raises(NetworkError, match="padding"):
+        NetworkBuilder("net", (3, 4, 4)).pool("p", "max_pool", 3, 1, 2)
+
+
+def test_builder_and_network_agree() -> None:
+    network = small_resnet()
+    assert network.input_shape == (3, 8, 8)
+    assert network.num_classes == 3
+    assert network.shapes["join"] == (20, 8, 8)
+    assert network.shapes["flatten"] == (320,)
+    assert network.consumers["stem_relu"] == ("block.conv1", "block.add")
+    assert "fc" in network
+    assert "fc2" not in network
+    assert network["dw"].is_depthwise
+    assert not network["stem"].is_depthwise
+
+
+def test_every_operation_is_exercised_by_the_strategy() -> None:
+    """So that the property tests mean something: each operation occurs among a few hundred draws."""
+    seen: set[str] = set()
+
+    @given(networks())
+    def collect(network: Network) -> None:
+        seen.update(node.op for node in network)
+
+    for _ in range(10):
+        collect()
+    assert seen == set(OPERATIONS)
