@@ -64,7 +64,9 @@ def networks(draw: st.DrawFn) -> Network:
     return net.build()
 
 
-def _append(draw: st.DrawFn, net: NetworkBuilder, name: str, source: str, shapes: dict[str, tuple[int, ...]]) -> None:
+def _append(
+    draw: st.DrawFn, net: NetworkBuilder, name: str, source: str, shapes: dict[str, tuple[int, ...]]
+) -> None:
     shape = shapes[source]
     same = [other for other, found in shapes.items() if found == shape]
     if len(shape) == 1:
@@ -75,26 +77,53 @@ def _append(draw: st.DrawFn, net: NetworkBuilder, name: str, source: str, shapes
     planes = [other for other, found in shapes.items() if found[1:] == shape[1:]]
     kind = draw(
         st.sampled_from(
-            ["conv", "conv", "depthwise", "grouped", "batch_norm", "pool", "global", "flatten", "add", "mul", "concat", "act"]
+            [
+                "conv",
+                "conv",
+                "depthwise",
+                "grouped",
+                "batch_norm",
+                "pool",
+                "global",
+                "flatten",
+                "add",
+                "mul",
+                "concat",
+                "act",
+            ]
         )
     )
     kernel = draw(st.integers(1, min(3, height, width)))
     stride, padding = draw(st.integers(1, 2)), draw(st.integers(0, kernel // 2))
     if kind == "conv":
         net.conv(
-            name, draw(st.integers(1, 13)), kernel, stride, source=source, padding=padding, bias=draw(st.booleans())
+            name,
+            draw(st.integers(1, 13)),
+            kernel,
+            stride,
+            source=source,
+            padding=padding,
+            bias=draw(st.booleans()),
         )
     elif kind == "depthwise":
         net.conv(name, channels, kernel, stride, source=source, padding=padding, groups=channels)
     elif kind == "grouped":
         groups = draw(st.sampled_from([g for g in range(1, channels + 1) if channels % g == 0]))
         net.conv(
-            name, groups * draw(st.integers(1, 3)), kernel, stride, source=source, padding=padding, groups=groups
+            name,
+            groups * draw(st.integers(1, 3)),
+            kernel,
+            stride,
+            source=source,
+            padding=padding,
+            groups=groups,
         )
     elif kind == "batch_norm":
         net.batch_norm(name, source=source)
     elif kind == "pool":
-        net.pool(name, draw(st.sampled_from(["max_pool", "avg_pool"])), kernel, stride, padding, source=source)
+        net.pool(
+            name, draw(st.sampled_from(["max_pool", "avg_pool"])), kernel, stride, padding, source=source
+        )
     elif kind == "global":
         net.add(name, "global_avg_pool", source)
     elif kind == "flatten":
@@ -113,7 +142,9 @@ def random_weights(network: Network, rng: np.random.Generator) -> dict[str, NDAr
     """Values of every parameter and statistic; variances are positive."""
     shapes = {**network.parameter_shapes, **network.buffer_shapes}
     return {
-        name: (rng.uniform(0.5, 2, shape) if name.endswith("running_var") else rng.normal(0, 0.5, shape)).astype("f4")
+        name: (
+            rng.uniform(0.5, 2, shape) if name.endswith("running_var") else rng.normal(0, 0.5, shape)
+        ).astype("f4")
         for name, shape in shapes.items()
     }
 
@@ -146,7 +177,11 @@ def run(
 
 def _apply(node: Node, inputs: list[Array], weights: Mapping[str, NDArray[np.float32]]) -> Array:
     x = inputs[0]
-    own = {key: weights[f"{node.name}.{key}"].astype(np.float64) for key in _KEYS if f"{node.name}.{key}" in weights}
+    own = {
+        key: weights[f"{node.name}.{key}"].astype(np.float64)
+        for key in _KEYS
+        if f"{node.name}.{key}" in weights
+    }
     if node.op == "conv2d":
         return _conv(node, x, own)
     if node.op == "linear":
@@ -185,9 +220,7 @@ def _conv(node: Node, x: Array, own: Mapping[str, Array]) -> Array:
     groups = node.attributes["groups"]
     windows = np.split(_windows(node, x, 0.0), groups)
     kernels = np.split(own["weight"], groups)
-    out = np.concatenate(
-        [np.einsum("ihwab,oiab->ohw", w, k) for w, k in zip(windows, kernels, strict=True)]
-    )
+    out = np.concatenate([np.einsum("ihwab,oiab->ohw", w, k) for w, k in zip(windows, kernels, strict=True)])
     return out + own["bias"][:, None, None] if "bias" in own else out
 
 

@@ -67,7 +67,12 @@ def _checked(node: Node, key: str, kind: str, value: Any) -> Attribute:
     """Return ``value`` in its canonical type, or raise ``NetworkError``."""
     if kind == "bool" and isinstance(value, bool):
         return value
-    if kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9:
+    if (
+        kind == "float"
+        and isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and 0 <= value < 1e9
+    ):
         return float(value)
     lowest = 0 if key == "padding" else 1
     if kind == "int" and _is_size(value, lowest):

@@ -24,7 +24,8 @@ class LayerProblem:
         residual: True when a second input in the output's shape is added before the activation.
 
     Raises:
-        NetworkError: a size below 1, an unknown operation, a density outside [0, 1].
+        NetworkError: a size below 1, a window larger than the input, an unknown operation, a density
+            outside [0, 1].
     """
 
     op: str
@@ -53,6 +54,8 @@ class LayerProblem:
             raise NetworkError(f"layer problem with unknown activation {self.activation!r}")
         if self.in_channels % self.groups or self.out_channels % self.groups:
             raise NetworkError(f"layer problem whose channels do not divide into its groups: {self}")
+        if min(self.out_height, self.out_width) < 1:
+            raise NetworkError(f"layer problem whose window does not fit its input: {self}")
 
     @property
     def out_height(self) -> int:

@@ -20,13 +20,15 @@ def shrink(network: Network, architecture: Architecture) -> Network:
     """The network with each channel group at its width; densities leave shapes alone.
 
     Raises:
-        ArchitectureError: a group that the network does not have, or a width above its channels.
+        ArchitectureError: a group that the network does not have or that may not be cut, or a width
+            above its channels.
     """
     coupling = couple(network)
     for name, width in architecture.widths.items():
         group = coupling.groups.get(name)
-        if group is None or width > group.channels:
+        if group is None or width > group.channels or (group.fixed and width != group.channels):
             found = "no such group" if group is None else f"it has {group.channels} channels"
+            found += " and may not be cut" if group is not None and group.fixed else ""
             raise ArchitectureError(f"{network.name}: width {width} for group {name!r}: {found}")
     return Network(network.name, tuple(_shrunk(node, coupling, architecture.widths) for node in network))
 

@@ -156,9 +156,13 @@ class SearchSpace:
 
     def decode(self, features: Population) -> Population:
         """Features (n, dimensions) to the nearest values within the bounds."""
-        steps = np.rint(np.clip(features, 0, 1) * self.maximum / self.step)
+        wanted = np.clip(features, 0, 1) * self.maximum
         # Rounded once more so that equal densities are equal floats.
-        return np.clip(np.round(steps * self.step, 9), self.low, self.high)
+        values = np.clip(np.round(np.rint(wanted / self.step) * self.step, 9), self.low, self.high)
+        # The bounds need not be multiples of the step: 10 channels in steps of 4 are 4, 8 and 10.
+        for bound in (self.low, self.high):
+            values = np.where(np.abs(bound - wanted) <= np.abs(values - wanted), bound, values)
+        return values
 
     def sample(self, size: int, rng: np.random.Generator) -> Population:
         """Random values (size, dimensions) that range from small to large networks.
