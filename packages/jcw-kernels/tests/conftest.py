@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+
 from jcw_kernels import available_isas
+
+# Modules that several tests share stand beside them.
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(params=available_isas())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import check, conv_bound, conv_network, weights_for
+from kernel_samples import check, conv_bound, conv_network, weights_for
 
 ONE_GROUP = 1e-9
 
@@ -73,7 +73,9 @@ def test_blocks_of_input_channels(channels, density, isa, rng):
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("size", [(1, 1), (1, 9), (6, 1), (7, 8), (20, 33)])
 def test_depthwise(kernel, stride, size, isa, rng):
-    network = conv_network((5, *size), 5, (kernel,) * 2, (stride,) * 2, (kernel // 2,) * 2, groups=5, activation="relu6")
+    network = conv_network(
+        (5, *size), 5, (kernel,) * 2, (stride,) * 2, (kernel // 2,) * 2, groups=5, activation="relu6"
+    )
     run(network, 1.0, isa, rng)
 
 

@@ -6,14 +6,25 @@
 
 namespace jcw {
 
+// Names come from files that may hold any bytes; a message is one line of ASCII.
+inline std::string printable(std::string text) {
+  for (char& c : text)
+    if (c < ' ' || c > '~') c = '?';
+  return text.substr(0, 300);
+}
+
+struct Error : std::runtime_error {
+  explicit Error(const std::string& what) : std::runtime_error(printable(what)) {}
+};
+
 // A model file that is damaged, hostile or of another kind.
-struct FormatError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct FormatError : Error {
+  using Error::Error;
 };
 
 // Something this machine or build cannot do.
-struct DeviceError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct DeviceError : Error {
+  using Error::Error;
 };
 
 }  // namespace jcw

@@ -84,8 +84,6 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, Sequence) else value
 
 
-
-
 def random_input(shape: Sequence[int], seed: int = 0) -> NDArray[np.float32]:
     """One image of standard normal pixels, (1, *shape)."""
     return np.random.default_rng(seed).standard_normal((1, *shape), dtype=np.float32)

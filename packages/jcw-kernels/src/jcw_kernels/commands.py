@@ -17,7 +17,9 @@ def kernels() -> None:
 
 @kernels.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1, 256), help="Threads per image.")
+@click.option(
+    "--threads", default=1, show_default=True, type=click.IntRange(1, 256), help="Threads per image."
+)
 @click.option("--isa", default="", help="Instruction set: scalar, avx2, avx512 or neon.")
 @click.option("--rounds", default=30, show_default=True, type=click.IntRange(1), help="Runs to average over.")
 def profile(model: Path, threads: int, isa: str, rounds: int) -> None:
@@ -28,7 +30,9 @@ def profile(model: Path, threads: int, isa: str, rounds: int) -> None:
     program = load(model, threads=threads, isa=isa)
     peak, bandwidth = peak_gflops(program.isa) * threads, copy_gbytes()
     steps = program.profile(rounds=rounds)
-    click.echo(f"{model}: {program.isa}, {threads} threads, {program.memory_bytes / 1e6:.1f} MB of activations")
+    click.echo(
+        f"{model}: {program.isa}, {threads} threads, {program.memory_bytes / 1e6:.1f} MB of activations"
+    )
     click.echo(f"tile loop {peak:.0f} GFLOP/s, memory {bandwidth:.0f} GB/s")
     _print_steps(steps, peak, bandwidth)
 

@@ -43,9 +43,12 @@ def fold(unit: Unit, arrays: Arrays) -> Folded | None:
     return Folded(weight.astype(np.float32), bias.astype(np.float32))
 
 
-def _scale_and_shift(name: str, eps: float, arrays: Arrays) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _scale_and_shift(
+    name: str, eps: float, arrays: Arrays
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     gamma, beta, mean, var = (
-        arrays[f"{name}.{key}"].astype(np.float64) for key in ("weight", "bias", "running_mean", "running_var")
+        arrays[f"{name}.{key}"].astype(np.float64)
+        for key in ("weight", "bias", "running_mean", "running_var")
     )
     scale = gamma / np.sqrt(var + eps)
     return scale, beta - mean * scale

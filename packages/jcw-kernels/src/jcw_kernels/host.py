@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -39,12 +40,12 @@ class HostPlugin:
     options = HostOptions
 
     def open(self, options: HostOptions) -> HostDevice:
-        """This machine. Raises ``DeviceError`` for an instruction set that it lacks."""
+        """Connect. Raises ``DeviceError`` for an instruction set that it lacks."""
         return HostDevice(options)
 
 
 class HostDevice:
-    """This machine; see ``jcw_core.protocols.Device``."""
+    """The machine that runs this; see ``jcw_core.protocols.Device``."""
 
     model_format = "jcw"
 
@@ -54,7 +55,9 @@ class HostDevice:
 
     def describe(self) -> DeviceInfo:
         """Processor, instruction set, threads and versions."""
-        return DeviceInfo("host", cpu_name(), self._isa, self._options.threads, {"jcw-kernels": version("jcw-kernels")})
+        return DeviceInfo(
+            "host", cpu_name(), self._isa, self._options.threads, {"jcw-kernels": version("jcw-kernels")}
+        )
 
     def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
         """Time layers, (rounds, len(problems)) seconds; as many interleaved as fit in memory."""
@@ -69,19 +72,21 @@ class HostDevice:
         """Time whole models, (rounds, len(paths)) seconds, interleaved."""
         programs = [load(path, threads=self._options.threads, isa=self._isa) for path in paths]
         duration = self._options.model_ms / 1e3
-        return _interleaved([lambda p=p: p.time(seconds=duration) for p in programs], rounds)
+        return _interleaved([partial(p.time, seconds=duration) for p in programs], rounds)
 
     def _layer_timer(self, problem: LayerProblem, rng: np.random.Generator) -> Callable[[], float]:
         file, unit = layer_file(problem, rng)
         program = Program(file, threads=self._options.threads, isa=self._isa)
         duration = self._options.layer_ms / 1e3
-        return lambda: program.time(seconds=duration, first_unit=unit)
+        return partial(program.time, seconds=duration, first_unit=unit)
 
 
 def _interleaved(timers: Sequence[Callable[[], float]], rounds: int) -> NDArray[np.float64]:
     for timer in timers:
         timer()
-    return np.array([[timer() for timer in timers] for _ in range(rounds)], dtype=np.float64).reshape(rounds, -1)
+    return np.array([[timer() for timer in timers] for _ in range(rounds)], dtype=np.float64).reshape(
+        rounds, -1
+    )
 
 
 def _chunks(problems: Sequence[LayerProblem]) -> Iterator[list[int]]:

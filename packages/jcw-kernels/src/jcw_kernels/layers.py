@@ -60,7 +60,12 @@ def _sources(problem: LayerProblem) -> tuple[list[int], list[dict[str, Any]]]:
 
 
 def _unit(problem: LayerProblem, inputs: list[int]) -> dict[str, Any]:
-    unit: dict[str, Any] = {"name": "layer", "op": problem.op, "inputs": inputs, "activation": problem.activation}
+    unit: dict[str, Any] = {
+        "name": "layer",
+        "op": problem.op,
+        "inputs": inputs,
+        "activation": problem.activation,
+    }
     if problem.op in ("input", "output"):
         raise DeviceError(f"{problem.op} does no work that could be timed")
     if problem.op in ACTIVATIONS:
@@ -88,4 +93,8 @@ def _weights(name: str, problem: LayerProblem, density: float, rng: np.random.Ge
     bits = np.zeros(count, bool)
     bits[rng.permutation(count)[:kept]] = True
     values = np.resize(pool, (kept, GROUP_SIZE))
-    return {f"{name}.bias": bias, f"{name}.mask": np.packbits(bits, bitorder="little"), f"{name}.values": values}
+    return {
+        f"{name}.bias": bias,
+        f"{name}.mask": np.packbits(bits, bitorder="little"),
+        f"{name}.values": values,
+    }

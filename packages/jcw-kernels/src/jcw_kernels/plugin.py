@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def jcw_register_devices() -> Sequence[DevicePlugin]:
-    """This machine, as ``host``."""
+    """The machine itself, as ``host``."""
     from jcw_kernels.host import HostPlugin
 
     return [HostPlugin()]

@@ -111,7 +111,7 @@ class Program:
         image = self._checked(random_input(self.input_shape) if images is None else images[:1])
         self._engine.profile(image, max(1, rounds // 4))
         seconds = self._engine.profile(image, rounds)
-        return [StepTime(*step, time) for step, time in zip(self._engine.steps(), seconds, strict=True)]
+        return [StepTime(*step, seconds=time) for step, time in zip(self._engine.steps(), seconds, strict=True)]
 
     def time(self, *, seconds: float = 0.02, first_unit: int = 0) -> float:
         """Mean seconds of one image on warm caches.
@@ -137,7 +137,9 @@ class Program:
             found = getattr(images, "dtype", type(images).__name__)
             raise JcwError(f"images are {found}, expected a numpy array of float32; convert with astype")
         if images.shape[1:] != self.input_shape:
-            raise JcwError(f"images are {images.shape}, expected (n, {', '.join(map(str, self.input_shape))})")
+            raise JcwError(
+                f"images are {images.shape}, expected (n, {', '.join(map(str, self.input_shape))})"
+            )
         if not images.flags.c_contiguous:
             raise JcwError("images are not C-contiguous; copy them with numpy.ascontiguousarray")
         return images

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import kernel_reference as reference
 import numpy as np
-import reference
 from jcw_core.model import Model
 from jcw_core.network import Network, NetworkBuilder
 from jcw_core.pruning import density_mask
-from jcw_kernels import Program, compile_model
 from numpy.typing import NDArray
+
+from jcw_kernels import Program, compile_model
 
 EPS = float(np.finfo(np.float32).eps)
 
 
-def weights_for(network: Network, rng: np.random.Generator, density: float = 1.0) -> dict[str, NDArray[np.float32]]:
+def weights_for(
+    network: Network, rng: np.random.Generator, density: float = 1.0
+) -> dict[str, NDArray[np.float32]]:
     """Signed weights; those of ungrouped layers keep the ``density`` share of their groups, at least one above 0."""
     arrays = {}
     for name, shape in {**network.parameter_shapes, **network.buffer_shapes}.items():

@@ -20,7 +20,7 @@ def windows(x: F64, kernel: Any, stride: Any, padding: Any, fill: float = 0.0) -
 
 
 def conv(x: F64, weight: F64, stride: Any, padding: Any, groups: int) -> F64:
-    out, per_group, kh, kw = weight.shape
+    _, per_group, kh, kw = weight.shape
     view = windows(x, (kh, kw), stride, padding)
     parts = [
         np.einsum("chwyx,ocyx->ohw", view[g * per_group : (g + 1) * per_group], w, optimize=True)
@@ -29,13 +29,17 @@ def conv(x: F64, weight: F64, stride: Any, padding: Any, groups: int) -> F64:
     return np.concatenate(parts)
 
 
+def sigmoid(x: F64) -> F64:
+    return 0.5 * (1 + np.tanh(x / 2))
+
+
 ACTIVATE = {
     "relu": lambda x: np.maximum(x, 0),
     "relu6": lambda x: np.clip(x, 0, 6),
     "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
     "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "silu": lambda x: x / (1 + np.exp(-x)),
+    "sigmoid": sigmoid,
+    "silu": lambda x: x * sigmoid(x),
 }
 
 
@@ -55,7 +59,9 @@ def run(network: Network, weights: Any, image: NDArray[Any]) -> F64:
         elif node.op == "batch_norm":
             n = node.name
             scale = w[f"{n}.weight"] / np.sqrt(w[f"{n}.running_var"] + a["eps"])
-            x = (x - w[f"{n}.running_mean"][:, None, None]) * scale[:, None, None] + w[f"{n}.bias"][:, None, None]
+            x = (x - w[f"{n}.running_mean"][:, None, None]) * scale[:, None, None] + w[f"{n}.bias"][
+                :, None, None
+            ]
         elif node.op == "max_pool":
             x = windows(x, a["kernel_size"], a["stride"], a["padding"], -np.inf).max(axis=(3, 4))
         elif node.op == "avg_pool":

@@ -1,0 +1,61 @@
+"""Whole backbones, and the same bits at any number of threads."""
+
+from __future__ import annotations
+
+import kernel_reference as reference
+import numpy as np
+import pytest
+from jcw_core.backbones.mobilenet_v1 import MOBILENET_V1
+from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
+from jcw_core.backbones.resnet import RESNET18
+from jcw_core.model import Model
+from kernel_samples import weights_for
+
+from jcw_kernels import compile_model
+
+BACKBONES = [RESNET18, MOBILENET_V1, MOBILENET_V2]
+
+
+def small_model(backbone, size, density, rng):
+    network = backbone.build(num_classes=10, width=0.25, input_size=size)
+    arrays = weights_for(network, rng, density)
+    for array in arrays.values():
+        if array.ndim == 4:
+            array *= np.float32(1 / np.sqrt(array[0].size * density))
+    return Model(network, arrays)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES, ids=lambda b: b.name)
+@pytest.mark.parametrize(("size", "density"), [(28, 0.3), (64, 1.0), (33, 0.1)])
+def test_backbones(backbone, size, density, isa, rng):
+    model = small_model(backbone, size, density, rng)
+    images = rng.standard_normal((2, 3, size, size), dtype=np.float32)
+    got = compile_model(model, isa=isa).run(images)
+    want = np.stack([reference.run(model.network, model.weights, image) for image in images])
+    assert np.abs(got - want).max() <= 1e-4 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("backbone", BACKBONES, ids=lambda b: b.name)
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_threads_give_the_same_bits(backbone, threads, rng):
+    model = small_model(backbone, 56, 0.3, rng)
+    images = rng.standard_normal((2, 3, 56, 56), dtype=np.float32)
+    alone = compile_model(model).run(images)
+    together = compile_model(model, threads=threads)
+    for _ in range(3):
+        assert together.run(images).tobytes() == alone.tobytes()
+
+
+def test_images_do_not_disturb_each_other(rng):
+    model = small_model(MOBILENET_V2, 40, 0.5, rng)
+    images = rng.standard_normal((3, 3, 40, 40), dtype=np.float32)
+    program = compile_model(model)
+    batch = program.run(images)
+    for i in (2, 0, 1):
+        assert program.run(images[i : i + 1])[0].tobytes() == batch[i].tobytes()
+
+
+def test_buffers_are_reused(rng):
+    model = small_model(MOBILENET_V1, 64, 1.0, rng)
+    everything = sum(4 * np.prod(shape) for shape in model.network.shapes.values())
+    assert compile_model(model).memory_bytes < 0.7 * everything

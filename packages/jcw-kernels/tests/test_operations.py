@@ -1,0 +1,134 @@
+"""Everything but convolution, alone and in combination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import kernel_reference as reference
+import numpy as np
+import pytest
+from jcw_core.network import Network, NetworkBuilder
+from kernel_samples import EPS, check, weights_for
+
+
+def judge(network: Network, isa: str, rng: np.random.Generator, scale: float = 64.0) -> None:
+    arrays = weights_for(network, rng)
+    image = rng.standard_normal((1, *network.input_shape), dtype=np.float32)
+    largest = max(16.0, np.abs(reference.run(network, arrays, image[0])).max())
+    check(network, arrays, image, scale * EPS * largest, isa=isa)
+
+
+SIZES = [(1, 1, 1), (3, 1, 1), (1, 5, 1), (3, 1, 17), (4, 7, 7), (5, 12, 33)]
+
+
+@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(1, 1, 0), (2, 2, 1), (3, 2, 1), (3, 1, 1), (5, 3, 2)]
+)
+@pytest.mark.parametrize("relu", [False, True])
+def test_pooling(shape, op, kernel, stride, padding, relu, isa, rng):
+    b = NetworkBuilder("pool", shape)
+    if relu:
+        b.add("relu", "relu")
+    b.pool("pool", op, kernel, stride, padding)
+    judge(b.build(), isa, rng)
+
+
+@pytest.mark.parametrize("shape", SIZES)
+def test_pooling_to_one_pixel(shape, isa, rng):
+    b = NetworkBuilder("pool", shape)
+    b.add("relu6", "relu6")
+    b.add("pool", "avg_pool", kernel_size=shape[1:], stride=(1, 1), padding=(0, 0))
+    b.add("flat", "flatten")
+    b.linear("fc", 3)
+    judge(b.build(), isa, rng)
+
+
+@pytest.mark.parametrize("shape", SIZES)
+def test_global_mean(shape, isa, rng):
+    b = NetworkBuilder("mean", shape)
+    b.add("mean", "global_avg_pool")
+    judge(b.build(), isa, rng)
+
+
+@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("activation", ["relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"])
+def test_activations_alone(shape, activation, isa, rng):
+    b = NetworkBuilder("act", shape)
+    b.add("act", activation)
+    b.add("mean", "max_pool", kernel_size=(1, 1), stride=(1, 1), padding=(0, 0))
+    b.conv("conv", 3, 1, bias=True)
+    judge(b.build(), isa, rng)
+
+
+def squeeze_excite(b: NetworkBuilder) -> None:
+    b.conv("expand", 8, 3, bias=True)
+    b.add("mean", "global_avg_pool")
+    b.conv("reduce", 2, 1, bias=True)
+    b.add("relu", "relu")
+    b.conv("widen", 8, 1, bias=True)
+    b.add("gate", "hardsigmoid")
+    b.add("scaled", "mul", "expand", "gate")
+    b.add("act", "hardswish")
+
+
+def branches(b: NetworkBuilder) -> None:
+    b.conv("a", 3, 3, source="input")
+    b.conv("b", 5, 1, source="input")
+    b.add("both", "concat", "a", "b", "input")
+    b.conv("c", 4, 3, 2)
+    b.conv("d", 4, 1, 2, source="both")
+    b.add("sum", "add", "c", "d")
+    b.add("product", "mul", "sum", "c")
+    b.add("twice", "add", "product", "product")
+
+
+def with_input_as_residual(b: NetworkBuilder) -> None:
+    b.conv("conv", b.channels("input"), 3, source="input")
+    b.add("sum", "add", "conv", "input")
+    b.add("out", "mul", "sum", "input")
+
+
+def norms(b: NetworkBuilder) -> None:
+    b.batch_norm("bn0", source="input")
+    b.conv("conv", 6, 3)
+    b.batch_norm("bn1")
+    b.add("relu", "relu")
+    b.depthwise("dw", 5)
+    b.batch_norm("bn2")
+
+
+def valid_windows(b: NetworkBuilder) -> None:
+    b.conv("a", 6, 3, padding=0)
+    b.conv("b", 6, 5, padding=4)
+    b.conv("c", 6, 1, padding=1)
+    b.pool("p", "max_pool", 2, 1)
+
+
+def flat(b: NetworkBuilder) -> None:
+    b.conv("conv", 6, 3)
+    b.add("flat", "flatten")
+    b.linear("one", 9)
+    b.add("relu", "relu")
+    b.linear("two", 9, bias=False)
+    b.add("sum", "add", "relu", "two")
+    b.add("silu", "silu")
+
+
+@pytest.mark.parametrize(
+    "build", [squeeze_excite, branches, with_input_as_residual, norms, valid_windows, flat]
+)
+@pytest.mark.parametrize("size", [(3, 1, 1), (3, 8, 9), (2, 17, 4), (1, 30, 31)])
+def test_combinations(build: Callable[[NetworkBuilder], None], size, isa, rng):
+    if build is valid_windows and size[1] < 3:
+        size = (3, 3, 3)
+    b = NetworkBuilder(build.__name__, size)
+    build(b)
+    judge(b.build(), isa, rng, scale=2048)
+
+
+def test_copies_only(isa, rng):
+    b = NetworkBuilder("copy", (2, 3, 4))
+    network = b.build()
+    judge(network, isa, rng)

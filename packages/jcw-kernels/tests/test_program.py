@@ -1,0 +1,87 @@
+"""Misuse of a program, and the choice of instruction set."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from jcw_core.errors import DeviceError, JcwError
+from jcw_core.model import Model
+from kernel_samples import conv_network, weights_for
+
+from jcw_kernels import available_isas, chosen_isa, compile_model
+
+
+@pytest.fixture
+def program(rng):
+    network = conv_network((3, 6, 5), 4, (3, 3), padding=(1, 1))
+    return compile_model(Model(network, weights_for(network, rng)))
+
+
+@pytest.mark.parametrize(
+    ("images", "match"),
+    [
+        (np.zeros((1, 3, 5, 6), np.float32), r"\(n, 3, 6, 5\)"),
+        (np.zeros((3, 6, 5), np.float32), r"expected \(n"),
+        (np.zeros((1, 3, 6, 5)), "float64, expected"),
+        (np.zeros((1, 3, 6, 5), np.float16), "float16"),
+        (np.zeros((2, 3, 6, 5), np.float32)[::-1], "contiguous"),
+        (np.zeros((5, 6, 3, 1), np.float32).T, "contiguous"),
+        ([[0.0]], "list"),
+    ],
+)
+def test_wrong_images(program, images, match):
+    with pytest.raises(JcwError, match=match):
+        program.run(images)
+
+
+def test_no_images(program):
+    assert program.run(np.zeros((0, 3, 6, 5), np.float32)).shape == (0, 120)
+
+
+def test_nan_reaches_the_output_of_relu(rng):
+    network = conv_network((1, 4, 4), 1, (1, 1), activation="relu")
+    image = np.full((1, 1, 4, 4), np.nan, np.float32)
+    for isa in available_isas():
+        assert np.isnan(compile_model(Model(network, weights_for(network, rng)), isa=isa).run(image)).all()
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1000])
+def test_wrong_threads(threads, rng):
+    network = conv_network((1, 4, 4), 1, (1, 1))
+    with pytest.raises(JcwError, match="threads"):
+        compile_model(Model(network, weights_for(network, rng)), threads=threads)
+
+
+def test_unknown_isa_lists_what_there_is():
+    with pytest.raises(DeviceError, match=r"'sse9' is not available here; choose one of .*scalar"):
+        chosen_isa("sse9")
+
+
+@pytest.mark.parametrize("name", available_isas())
+def test_environment_forces_isa(name):
+    code = "import jcw_kernels; print(jcw_kernels.chosen_isa())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "JCW_ISA": name},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == name
+
+
+def test_import_is_light():
+    code = "import sys, jcw_kernels; print(sorted({'torch', 'scipy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_profile_names_every_unit(program):
+    steps = program.profile(rounds=2)
+    assert steps[-1].unit == "conv"
+    assert steps[-1].kernel in ("dense", "sparse")
+    assert all(step.seconds > 0 for step in steps)
