@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import jcw_kernels._engine
 import pytest
+
+import jcw_kernels._engine
 
 stubgen = pytest.importorskip("nanobind.stubgen", reason="stubs are checked where nanobind is installed")
 

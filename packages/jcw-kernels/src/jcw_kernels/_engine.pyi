@@ -4,6 +4,7 @@ import jcw_core.errors
 import numpy
 from numpy.typing import NDArray
 
+
 class EngineFormatError(jcw_core.errors.FormatError):
     pass
 
@@ -13,25 +14,15 @@ class EngineDeviceError(jcw_core.errors.DeviceError):
 class Engine:
     """A loaded model, bound to memory and kernels."""
 
-    def __init__(self, file: bytes, threads: int = 1, isa: str = "") -> None: ...
-    def run(
-        self, images: Annotated[NDArray[numpy.float32], {"order": "C", "device": "cpu", "writable": False}]
-    ) -> Annotated[NDArray[numpy.float32], {"shape": (None, None)}]:
+    def __init__(self, file: bytes, threads: int = 1, isa: str = '') -> None: ...
+
+    def run(self, images: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None))]:
         """(n, c, h, w) float32 to (n, outputs) float32."""
 
-    def profile(
-        self,
-        image: Annotated[NDArray[numpy.float32], {"order": "C", "device": "cpu", "writable": False}],
-        rounds: int,
-    ) -> list[float]:
+    def profile(self, image: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], rounds: int) -> list[float]:
         """Mean seconds of each step."""
 
-    def time_from(
-        self,
-        unit: int,
-        image: Annotated[NDArray[numpy.float32], {"order": "C", "device": "cpu", "writable": False}],
-        repeats: int,
-    ) -> float:
+    def time_from(self, unit: int, image: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], repeats: int) -> float:
         """Mean seconds of all steps from the unit with this number on."""
 
     def poison(self) -> None:
@@ -42,22 +33,26 @@ class Engine:
 
     @property
     def input_shape(self) -> tuple[int, int, int]: ...
+
     @property
     def outputs(self) -> int: ...
+
     @property
     def memory_bytes(self) -> int: ...
+
     @property
     def isa(self) -> str: ...
+
     @property
     def threads(self) -> int: ...
 
 def available_isas() -> list[str]:
     """Instruction sets that run here, best first."""
 
-def chosen_isa(isa: str = "") -> str:
+def chosen_isa(isa: str = '') -> str:
     """The instruction set that a program would use."""
 
-def peak_gflops(isa: str = "", rounds: int = 20) -> float:
+def peak_gflops(isa: str = '', rounds: int = 20) -> float:
     """GFLOP/s of the tile loop with its data in L1 cache."""
 
 def copy_gbytes() -> float:
