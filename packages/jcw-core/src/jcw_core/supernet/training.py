@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import torch
@@ -24,6 +25,10 @@ from jcw_core.supernet.arithmetic import computing
 from jcw_core.supernet.batches import TrainingImages
 from jcw_core.supernet.module import Slimmable
 from jcw_core.supernet.options import Arithmetic, TrainingOptions
+
+
+class Stopped(Exception):  # noqa: N818  not a failure
+    """Training ended early because it was told to; its checkpoint is that of the last whole epoch."""
 
 
 class Method:
@@ -67,6 +72,7 @@ class Training:
         path: the checkpoint.
         report: called after every epoch, once its checkpoint is written.
         method: what is trained beside plain SGD.
+        stop: when set by another thread, training raises ``Stopped`` at its next step.
     """
 
     module: Slimmable
@@ -77,6 +83,7 @@ class Training:
     path: Path
     report: Callable[[EpochReport], None] = lambda _: None
     method: Method = field(default_factory=Method)
+    stop: Event = field(default_factory=Event)
 
     def run(self) -> None:
         """Train to the end, from the checkpoint if there is one.
@@ -112,6 +119,8 @@ class Training:
         steps, total = self.images.steps(size), 0.0
         subnetworks = self.method.subnetworks(steps, rng)
         for step, (images, labels) in enumerate(self.images.epoch(size, rng)):
+            if self.stop.is_set():
+                raise Stopped
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(self.options, epoch + step / steps)
             with computing(self.arithmetic):

@@ -1,0 +1,1 @@
+"""Trains the networks that a search has chosen, and hands them over."""

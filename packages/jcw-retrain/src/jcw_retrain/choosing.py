@@ -1,0 +1,95 @@
+"""Which models of a front are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jcw_core.architecture import Architecture
+from jcw_core.errors import FormatError, JcwError
+from jcw_core.records import Candidate, Front
+
+LATENCY = "latency"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A candidate of the front and the latency that it was chosen for, in ms."""
+
+    candidate: Candidate
+    requested_ms: float
+
+    @property
+    def architecture(self) -> Architecture:
+        """Its architecture."""
+        return self.candidate.architecture
+
+
+def choose(front: Front, models: int, budgets_ms: Sequence[float]) -> list[Choice]:
+    """Choose by budget where there are budgets, else evenly over the front.
+
+    Args:
+        front: found by a search with the objective ``latency``.
+        models: how many; fewer are returned when the front has fewer.
+        budgets_ms: latencies to stay within.
+
+    Returns:
+        different candidates, by rising latency requested. Two budgets with one best model give it
+        once, for the smaller of them.
+
+    Raises:
+        JcwError: a budget that no candidate meets.
+        FormatError: the front is empty, or was found without latency.
+    """
+    if not front.candidates or not all(LATENCY in c.objectives for c in front.candidates):
+        found = "is empty" if not front.candidates else f"has no objective {LATENCY!r}"
+        raise FormatError(
+            f"the front of {front.network} {found}; search again with {LATENCY!r} among objectives"
+        )
+    return _within(front, budgets_ms) if budgets_ms else _spread(front, models)
+
+
+def _within(front: Front, budgets_ms: Sequence[float]) -> list[Choice]:
+    fastest = min(_latency(c) for c in front.candidates)
+    chosen: list[Choice] = []
+    for budget in sorted(budgets_ms):
+        fitting = [c for c in front.candidates if _latency(c) <= budget]
+        if not fitting:
+            raise JcwError(
+                f"retrain.budgets_ms: no model runs within {budget:g} ms; the fastest takes {fastest:.4g} ms, "
+                "so ask for at least that or lower the bounds of the space"
+            )
+        best = min(fitting, key=lambda c: _badness(front, c))
+        if all(best is not choice.candidate for choice in chosen):
+            chosen.append(Choice(best, budget))
+    return chosen
+
+
+def _spread(front: Front, models: int) -> list[Choice]:
+    latencies = [_latency(c) for c in front.candidates]
+    count = min(models, len(latencies))
+    targets = np.linspace(min(latencies), max(latencies), count) if count > 1 else [max(latencies)]
+    chosen: list[Choice] = []
+    for target in targets:
+        taken = [choice.candidate for choice in chosen]
+        # The margin keeps the last target above the slowest model after rounding.
+        fitting = [
+            c
+            for c in front.candidates
+            if _latency(c) <= target * (1 + 1e-9) and not any(c is t for t in taken)
+        ]
+        if fitting:
+            chosen.append(Choice(min(fitting, key=lambda c: _badness(front, c)), float(target)))
+    return chosen
+
+
+def _latency(candidate: Candidate) -> float:
+    return candidate.objectives[LATENCY]
+
+
+def _badness(front: Front, candidate: Candidate) -> tuple[float, float]:
+    """Error, or the first objective that is not latency; among equals the faster one is better."""
+    others = [name for name in front.units if name != LATENCY]
+    name = "error" if "error" in others else (others or [LATENCY])[0]
+    return candidate.objectives[name], _latency(candidate)

@@ -1,0 +1,117 @@
+"""What a recipe may say about retraining, and the paper's hyper-parameters where it says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from jcw_core.options import option
+from jcw_core.supernet.options import Arithmetic, Augmentation, TrainingOptions
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseOptions:
+    """One phase; what is left out comes from the paper's table for the backbone."""
+
+    epochs: int | None = option(None, low=0)
+    batch_size: int | None = option(None, low=2)
+    lr: float | None = option(None, low=0.0)
+    annealing: Literal["cosine", "constant"] | None = option(None)
+    weight_decay: float | None = option(None, low=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class AdmmOptions:
+    """``[retrain.admm]``: a phase with the pull towards the pruned weights."""
+
+    epochs: int | None = option(None, low=0)
+    batch_size: int | None = option(None, low=2)
+    lr: float | None = option(None, low=0.0)
+    annealing: Literal["cosine", "constant"] | None = option(None)
+    weight_decay: float | None = option(None, low=0.0)
+    rho: float = option(0.01, low=0.0, help="weight of the pull; short trainings need more than the paper's")
+
+
+@dataclass(frozen=True, slots=True)
+class RetrainOptions:
+    """``[retrain]``: which models are trained, and how."""
+
+    models: int = option(7, low=1, help="models, spread evenly in latency over the front")
+    budgets_ms: tuple[float, ...] = option(
+        (), low=0.0, help="in place of models: the best within each budget"
+    )
+    init: Literal["scratch", "supernet"] = option("scratch", help="weights that pretraining starts from")
+    momentum: float = option(0.9, low=0.0, high=1.0)
+    label_smoothing: float = option(0.0, low=0.0, high=1.0)
+    lr_warmup_epochs: float = option(0.0, low=0.0, help="of pretraining: the learning rate rises from 0")
+    crop_padding: int = option(0, low=0, high=64, help="pixels of padding before a random crop")
+    flip: bool = option(False, help="mirror half of the images")
+    precision: Literal["fp32", "bf16"] = option("fp32")
+    channels_last: bool = option(False)
+    pretrain: PhaseOptions = option(PhaseOptions())
+    admm: AdmmOptions = option(AdmmOptions())
+    finetune: PhaseOptions = option(PhaseOptions())
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """How the models are computed while they are trained."""
+        return Arithmetic(self.precision, self.channels_last)
+
+    @property
+    def augmentation(self) -> Augmentation:
+        """Random changes of the training images."""
+        return Augmentation(self.crop_padding, self.flip)
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """The three phases of a pruned model, and the one of a dense model that is trained as long."""
+
+    pretrain: TrainingOptions
+    admm: TrainingOptions
+    finetune: TrainingOptions
+    rho: float
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of every model."""
+        return self.pretrain.epochs + self.admm.epochs + self.finetune.epochs
+
+    @property
+    def dense(self) -> TrainingOptions:
+        """Pretraining over the epochs of all three phases."""
+        return replace(self.pretrain, epochs=self.epochs)
+
+
+_ADMM = TrainingOptions(epochs=60, batch_size=512, lr=0.005, annealing="constant", weight_decay=1e-4)
+_FINETUNE = TrainingOptions(epochs=60, batch_size=512, lr=0.005)
+_RESNET18 = (TrainingOptions(epochs=120, batch_size=512, lr=0.256, weight_decay=1e-4), _ADMM, _FINETUNE)
+_MOBILE_ADMM = replace(_ADMM, weight_decay=4e-5)
+
+PAPER: Mapping[str, tuple[TrainingOptions, TrainingOptions, TrainingOptions]] = {
+    "resnet18": _RESNET18,
+    "mobilenet_v1": (
+        TrainingOptions(epochs=120, batch_size=512, lr=0.512, weight_decay=4e-5), _MOBILE_ADMM, _FINETUNE,
+    ),
+    "mobilenet_v2": (
+        TrainingOptions(epochs=250, batch_size=512, lr=0.256, weight_decay=4e-5), _MOBILE_ADMM, _FINETUNE,
+    ),
+}  # fmt: skip
+"""Pretraining, ADMM and fine-tuning by backbone (the paper's table of retraining hyper-parameters)."""
+
+
+def phases(options: RetrainOptions, backbone: str) -> Phases:
+    """The recipe's values over the paper's; a backbone that the paper does not have takes ResNet-18's."""
+    given: tuple[PhaseOptions | AdmmOptions, ...] = (options.pretrain, options.admm, options.finetune)
+    pretrain, admm, finetune = (
+        replace(default, **_given(table), momentum=options.momentum, label_smoothing=options.label_smoothing)
+        for default, table in zip(PAPER.get(backbone, _RESNET18), given, strict=True)
+    )
+    pretrain = replace(pretrain, lr_warmup_epochs=options.lr_warmup_epochs)
+    return Phases(pretrain, admm, finetune, options.admm.rho)
+
+
+def _given(table: PhaseOptions | AdmmOptions) -> dict[str, Any]:
+    found = {f.name: getattr(table, f.name) for f in fields(PhaseOptions)}
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,27 @@
+"""What jcw-retrain registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jcw_core.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from jcw_core.protocols import Exporter, Stage
+
+
+@hookimpl
+def jcw_register_stages() -> Sequence[Stage]:
+    """Retraining and export."""
+    from jcw_retrain.stages import ExportStage, RetrainStage
+
+    return [RetrainStage(), ExportStage()]
+
+
+@hookimpl
+def jcw_register_exporters() -> Sequence[Exporter]:
+    """Safetensors."""
+    from jcw_retrain.weights import SafetensorsExporter
+
+    return [SafetensorsExporter()]

@@ -1,0 +1,83 @@
+"""The stages ``retrain`` and ``export``. What needs torch is imported when they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jcw_core.files import write_json
+from jcw_core.options import option
+from jcw_core.records import EXPORTS, FRONT, MODELS, SUPERNET, ChosenModel
+
+from jcw_retrain.options import RetrainOptions
+
+if TYPE_CHECKING:
+    from jcw_core.context import Context
+    from jcw_core.recipe import Recipe
+    from jcw_core.registry import Registry
+
+
+class RetrainStage:
+    """Trains the baseline and the models chosen from the front."""
+
+    name = "retrain"
+    section = "retrain"
+    options = RetrainOptions
+    reads = ("run", "network", "data", "space")
+    makes = (MODELS,)
+
+    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+        """The front, and the supernet when weights are inherited."""
+        inherits = recipe.options(RetrainOptions).init == "supernet"
+        return (FRONT, SUPERNET) if inherits else (FRONT,)
+
+    def run(self, context: Context) -> Sequence[str]:
+        """Train; returns the files of weights."""
+        from jcw_core.supernet.extra import implementation
+
+        files: list[str] = implementation("jcw_retrain.retraining").retrain(context)
+        return files
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """``[export]``: the files that are handed over."""
+
+    formats: tuple[str, ...] = option(("jcw", "safetensors"), help="names of registered exporters")
+
+
+class ExportStage:
+    """Writes every trained model in every format, as ``models/ID/model.SUFFIX``."""
+
+    name = "export"
+    section = "export"
+    options = ExportOptions
+    reads = ("network", "data")
+    makes = (EXPORTS,)
+
+    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+        """The trained models.
+
+        Raises:
+            PluginError: a format that is not installed.
+        """
+        for name in recipe.options(ExportOptions).formats:
+            _ = registry.exporters[name]
+        return (MODELS,)
+
+    def run(self, context: Context) -> Sequence[str]:
+        """Export; returns the files."""
+        from jcw_retrain.weights import load_model
+
+        exporters = [context.registry.exporters[name] for name in context.options(ExportOptions).formats]
+        models = ChosenModel.read_all(context.path(MODELS))
+        files: dict[str, dict[str, str]] = {}
+        for done, chosen in enumerate(models, start=1):
+            model = load_model(context.path(chosen.weights))
+            files[chosen.id] = {e.name: f"models/{chosen.id}/model{e.suffix}" for e in exporters}
+            for exporter in exporters:
+                exporter.export(model, context.path(files[chosen.id][exporter.name]))
+            context.progress(self.name, "model", done, len(models), chosen.id)
+        write_json(context.path(EXPORTS), {"format": "jcw-exports/1", "models": files})
+        return [name for exported in files.values() for name in exported.values()]

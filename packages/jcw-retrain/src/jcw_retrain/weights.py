@@ -1,0 +1,52 @@
+"""Weights in safetensors files, with the network in their header."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from jcw_core.architecture import Architecture
+from jcw_core.errors import FormatError, JcwError
+from jcw_core.files import atomic
+from jcw_core.model import Model
+from jcw_core.network import Network
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+
+class SafetensorsExporter:
+    """``model.safetensors``: every weight by its state-dict name, pruned ones as zeros.
+
+    The header's metadata holds ``network`` and ``architecture`` as JSON.
+    """
+
+    name = "safetensors"
+    suffix = ".safetensors"
+
+    def export(self, model: Model, path: Path) -> None:
+        """Write ``path`` atomically."""
+        metadata = {"format": "pt", "network": model.network.to_json()}
+        if model.architecture is not None:
+            metadata["architecture"] = json.dumps(model.architecture.to_dict())
+        with atomic(path) as temporary:
+            save_file(dict(model.weights), temporary, metadata=metadata)
+
+
+def load_model(path: Path) -> Model:
+    """Read what the exporter wrote.
+
+    Raises:
+        FormatError: the file is missing, damaged or holds no network.
+    """
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            network = Network.from_json(metadata["network"])
+            found = metadata.get("architecture")
+            architecture = Architecture.from_dict(json.loads(found)) if found else None
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return Model(network, weights, architecture)
+    except FileNotFoundError:
+        raise FormatError(f"{path}: no such file; train the models again") from None
+    except (OSError, SafetensorError, KeyError, ValueError, JcwError) as error:
+        raise FormatError(f"{path}: not a model ({error}); train the models again") from None
