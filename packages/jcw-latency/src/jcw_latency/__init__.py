@@ -1,0 +1,18 @@
+"""Latency you can trust, on your device: profile layers, predict networks, check the prediction."""
+
+from jcw_latency.importing import table_from_arrays
+from jcw_latency.interpolate import interpolate
+from jcw_latency.options import LatencyOptions
+from jcw_latency.predictor import LatencyPredictor
+from jcw_latency.profile import profile
+from jcw_latency.table import LatencyTable, LayerGrid
+
+__all__ = [
+    "LatencyOptions",
+    "LatencyPredictor",
+    "LatencyTable",
+    "LayerGrid",
+    "interpolate",
+    "profile",
+    "table_from_arrays",
+]

@@ -1,0 +1,196 @@
+"""How far predictions are from whole networks that really run (section 4.2 of the paper)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jcw_core.architecture import Architecture
+from jcw_core.errors import DeviceError
+from jcw_core.fusion import fuse, problem_of
+from jcw_core.model import Model
+from jcw_core.network import Network
+from jcw_core.protocols import Exporter
+from jcw_core.pruning import density_mask
+from jcw_core.shrink import shrink
+from jcw_core.space import Population
+from numpy.typing import NDArray
+
+from jcw_latency.guard import GuardedDevice
+from jcw_latency.predictor import LatencyPredictor
+
+_BATCH = 10
+"""Networks that are on disk and on the device at one time."""
+
+Notify = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One network: predicted and measured latency, and the multiply-accumulates it keeps."""
+
+    predicted_ms: float
+    measured_ms: float
+    macs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """Agreement of prediction and measurement over some networks.
+
+    Args:
+        points: one per network.
+        method: ``"networks"`` when they ran whole, ``"layers"`` when their layers were timed one by one.
+    """
+
+    points: tuple[Point, ...]
+    method: str = "networks"
+
+    @property
+    def errors(self) -> NDArray[np.float64]:
+        """(predicted - measured) / measured, (n,)."""
+        predicted, measured, _ = self._arrays
+        return (predicted - measured) / measured
+
+    @property
+    def _arrays(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        rows = np.array([(p.predicted_ms, p.measured_ms, p.macs) for p in self.points], dtype=np.float64)
+        return rows[:, 0], rows[:, 1], rows[:, 2]
+
+    def to_dict(self) -> dict[str, Any]:
+        """``mape``, ``max_error``, ``bias`` (shares of the measured time), ``kendall_tau``,
+        ``macs_kendall_tau`` (of MACs as the predictor), ``networks``, ``method`` and ``points``.
+        """  # fmt: skip
+        errors, (predicted, measured, macs) = self.errors, self._arrays
+        return {
+            "mape": float(np.abs(errors).mean()),
+            "max_error": float(np.abs(errors).max()),
+            "bias": float(errors.mean()),
+            "kendall_tau": kendall_tau(predicted, measured),
+            "macs_kendall_tau": kendall_tau(macs, measured),
+            "networks": len(self.points),
+            "method": self.method,
+            "points": [asdict(p) for p in self.points],
+        }
+
+
+def kendall_tau(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Kendall's tau-b of two samples (n,); 1 when one of them is constant, which orders nothing wrongly."""
+    above = np.triu_indices(len(first), 1)
+    one, other = (np.sign(x[:, None] - x[None, :])[above] for x in (first, second))
+    scale = float(np.sqrt(np.count_nonzero(one) * np.count_nonzero(other)))
+    return float((one * other).sum()) / scale if scale else 1.0
+
+
+def check(
+    predictor: LatencyPredictor,
+    device: GuardedDevice,
+    exporter: Exporter | None,
+    population: Population,
+    *,
+    rounds: int,
+    rng: np.random.Generator,
+    folder: Path,
+    notify: Notify = lambda done, total, detail: None,
+) -> Fidelity:
+    """Run networks on a device and compare.
+
+    Args:
+        predictor: under test.
+        device: where the networks run.
+        exporter: of the device's ``model_format``; None for a device that runs no models, whose
+            layers are then timed one by one at their exact shapes and added up.
+        population: values (n, dimensions) of the predictor's space.
+        rounds: runs of each network, of which the median counts.
+        rng: source of the weights.
+        folder: for model files, which are removed again.
+        notify: told networks done and in all.
+
+    Raises:
+        DeviceError: a network could not be timed.
+    """
+    space, points = predictor.space, list[Point]()
+    predicted = predictor.predict(population)
+    for start in range(0, len(population), _BATCH):
+        chosen = [space.architecture(row) for row in population[start : start + _BATCH]]
+        if exporter is None:
+            measured = _time_layers(space.network, chosen, device, rounds)
+        else:
+            measured = _time_models(space.network, chosen, device, exporter, rounds, rng, folder)
+        if not np.isfinite(measured).all():
+            raise DeviceError(f"device {device.info.name!r} could not time a random {space.network.name}")
+        for architecture, milliseconds in zip(chosen, measured, strict=True):
+            guess = float(predicted[len(points)])
+            points.append(Point(guess, float(milliseconds), kept_macs(space.network, architecture)))
+        notify(len(points), len(population), "")
+    return Fidelity(tuple(points), "layers" if exporter is None else "networks")
+
+
+def _time_models(
+    network: Network,
+    chosen: Sequence[Architecture],
+    device: GuardedDevice,
+    exporter: Exporter,
+    rounds: int,
+    rng: np.random.Generator,
+    folder: Path,
+) -> NDArray[np.float64]:
+    paths = [folder / f"check-{index}{exporter.suffix}" for index in range(len(chosen))]
+    try:
+        for path, architecture in zip(paths, chosen, strict=True):
+            exporter.export(random_model(network, architecture, rng), path)
+        return medians_ms(device.measure_models(paths, rounds))
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+
+def _time_layers(
+    network: Network, chosen: Sequence[Architecture], device: GuardedDevice, rounds: int
+) -> NDArray[np.float64]:
+    units = []
+    for architecture in chosen:
+        small = shrink(network, architecture)
+        units.append([problem_of(small, u, architecture.densities.get(u.name, 1.0)) for u in fuse(small)])
+    milliseconds = medians_ms(device.measure(list(itertools.chain.from_iterable(units)), rounds))
+    stops = np.cumsum([len(problems) for problems in units])
+    return np.array([part.sum() for part in np.split(milliseconds, stops[:-1])])
+
+
+def medians_ms(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Median over rounds (rounds, n) of the timings that did not fail, milliseconds; NaN without any."""
+    found = np.full(seconds.shape[1], np.nan)
+    timed = np.isfinite(seconds).any(axis=0)
+    found[timed] = np.nanmedian(seconds[:, timed], axis=0) * 1e3
+    return found
+
+
+def kept_macs(network: Network, architecture: Architecture) -> int:
+    """Multiply-accumulates on the weights that an architecture keeps."""
+    small = shrink(network, architecture)
+    return round(sum(small.node_macs(n) * architecture.densities.get(n.name, 1.0) for n in small))
+
+
+def random_model(network: Network, architecture: Architecture, rng: np.random.Generator) -> Model:
+    """An architecture with random weights: what it computes is nonsense, what it costs is not."""
+    small = shrink(network, architecture)
+    return Model(small, dict(_weights(small, architecture, rng)), architecture)
+
+
+def _weights(
+    network: Network, architecture: Architecture, rng: np.random.Generator
+) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    for name, shape in {**network.parameter_shapes, **network.buffer_shapes}.items():
+        layer, _, key = name.rpartition(".")
+        if network[layer].op == "batch_norm" or key == "bias":
+            yield name, np.full(shape, key in ("weight", "running_var"), dtype=np.float32)
+            continue
+        # He et al. 2015, so that activations stay in a normal range on the way through.
+        values = rng.standard_normal(shape, dtype=np.float32) * np.float32(np.sqrt(2 / np.prod(shape[1:])))
+        if layer in architecture.densities:
+            values *= density_mask(values, architecture.densities[layer])
+        yield name, values

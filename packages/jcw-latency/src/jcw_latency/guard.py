@@ -1,0 +1,82 @@
+"""Devices are programs of others: what they return is checked, and they may hang."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from jcw_core.errors import DeviceError
+from jcw_core.problem import LayerProblem
+from jcw_core.protocols import Device
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+Seconds = NDArray[np.float64]
+
+
+class GuardedDevice:
+    """A device whose answers have the right shape, or are a ``DeviceError``.
+
+    Args:
+        device: an open device.
+        timeout: seconds after which one call counts as hung.
+    """
+
+    def __init__(self, device: Device, timeout: float) -> None:
+        self._device = device
+        self._timeout = timeout
+        self.info = self._call(device.describe)
+
+    @property
+    def model_format(self) -> str:
+        """Name of the exporter whose files it runs, or ``""``."""
+        return self._device.model_format
+
+    def measure(self, problems: Sequence[LayerProblem], rounds: int) -> Seconds:
+        """As ``Device.measure``; a time that is not above 0 is NaN."""
+        return self._checked(
+            lambda: self._device.measure(problems, rounds=rounds), rounds, len(problems), "layers"
+        )
+
+    def measure_models(self, paths: Sequence[Path], rounds: int) -> Seconds:
+        """As ``Device.measure_models``; a time that is not above 0 is NaN."""
+        return self._checked(
+            lambda: self._device.measure_models(paths, rounds=rounds), rounds, len(paths), "models"
+        )
+
+    def _checked(self, call: Callable[[], Seconds], rounds: int, count: int, what: str) -> Seconds:
+        seconds = np.asarray(self._call(call), dtype=np.float64)
+        if seconds.shape != (rounds, count):
+            raise DeviceError(
+                f"device {self.info.name!r} returned times of shape {seconds.shape} for {rounds} rounds of "
+                f"{count} {what}; is it the version that goes with this one?"
+            )
+        # A clock that jumped.
+        return np.where(np.isfinite(seconds) & (seconds > 0), seconds, np.nan)
+
+    def _call(self, call: Callable[[], T]) -> T:
+        """Call in a thread that can be left behind."""
+        results: list[T] = []
+        errors: list[BaseException] = []
+
+        def target() -> None:
+            try:
+                results.append(call())
+            except BaseException as error:  # handed to the caller below, whatever it is
+                errors.append(error)
+
+        thread = threading.Thread(target=target, name="jcw-device", daemon=True)
+        thread.start()
+        thread.join(self._timeout)
+        if errors:
+            raise errors[0]
+        if not results:
+            raise DeviceError(
+                f"{type(self._device).__name__} has not answered for {self._timeout:g} s; look after the device, "
+                "or raise latency.timeout, and run again: what was measured is kept"
+            )
+        return results[0]

@@ -1,0 +1,51 @@
+"""The objective ``latency``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jcw_core import records
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jcw_core.context import Context
+    from jcw_core.space import Population, SearchSpace
+    from numpy.typing import NDArray
+
+    from jcw_latency.table import LatencyTable
+
+
+class LatencyObjective:
+    """Predicted latency on the run's device."""
+
+    name = "latency"
+    unit = "ms"
+    needs = (records.TABLE,)
+
+    def open(self, context: Context) -> LatencyEvaluator:
+        """Read the run's latency table."""
+        from jcw_latency.table import LatencyTable
+
+        return LatencyEvaluator(LatencyTable.read(context.path(records.TABLE)))
+
+
+class LatencyEvaluator:
+    """Evaluates architectures with one table."""
+
+    def __init__(self, table: LatencyTable) -> None:
+        from jcw_latency.predictor import LatencyPredictor
+
+        self._table = table
+        self._predictor: LatencyPredictor | None = None
+
+    def begin_generation(self, parents: Population, generation: int) -> bool:
+        """Predictions hold for ever."""
+        return False
+
+    def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
+        """Milliseconds, (n,)."""
+        from jcw_latency.predictor import LatencyPredictor
+
+        if self._predictor is None or self._predictor.space is not space:
+            self._predictor = LatencyPredictor(self._table, space)
+        return self._predictor.predict(population)

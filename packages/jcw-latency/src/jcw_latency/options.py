@@ -1,0 +1,30 @@
+"""The recipe's ``[latency]`` table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jcw_core.errors import RecipeError
+from jcw_core.options import option
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyOptions:
+    """``[latency]``: how the latency table is measured and checked."""
+
+    widths: int = option(8, low=1, high=64, help="grid points on each channel axis (N)")
+    densities: int = option(10, low=1, high=100, help="grid steps on the density axis (M)")
+    min_rounds: int = option(6, low=1, high=1000, help="times that every point is timed")
+    rounds: int = option(30, low=1, high=1000, help="times that an uncertain point is timed at most")
+    tolerance: float = option(
+        0.02, low=0.0, high=1.0, help="95 % confidence half-width, as a share of the median"
+    )
+    timeout: float = option(600.0, low=1.0, help="seconds after which a silent device counts as hung")
+    check_networks: int = option(
+        20, low=0, high=10_000, help="random networks run whole to check the prediction"
+    )
+    check_rounds: int = option(20, low=1, high=1000, help="times that each whole network is run")
+
+    def __post_init__(self) -> None:
+        if self.rounds < self.min_rounds:
+            raise RecipeError(f"rounds = {self.rounds} is below min_rounds = {self.min_rounds}; raise it")

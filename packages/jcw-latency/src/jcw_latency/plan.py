@@ -1,0 +1,114 @@
+"""Which layer problems to time for a network, each distinct one once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jcw_core.fusion import fuse, problem_of
+from jcw_core.network import Network
+from jcw_core.problem import LayerProblem
+from jcw_core.pruning import kept_groups, weight_groups
+from jcw_core.space import DENSITY_STEP
+from numpy.typing import NDArray
+
+from jcw_latency.axes import DENSITY, at, full_size, unit_axes
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLayer:
+    """One distinct layer and where each point of its grid is found among the problems to time.
+
+    Args:
+        problem: at full width and density 1.
+        axes: positions by axis name, as in ``LayerGrid``.
+        index: into the plan's problems, in the shape of the grid; -1 at width 0.
+    """
+
+    problem: LayerProblem
+    axes: dict[str, tuple[float, ...]]
+    index: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that has to be timed: distinct problems, and the layers that are made of them."""
+
+    problems: tuple[LayerProblem, ...]
+    layers: tuple[PlannedLayer, ...]
+
+
+def make_plan(network: Network, *, widths: int, densities: int, step: int) -> Plan:
+    """Grids of widths i/N and densities k/M for every distinct layer of a network.
+
+    Args:
+        network: at full width.
+        widths: N; channels are rounded to whole steps, so narrow layers have fewer points.
+        densities: M.
+        step: channels in one step.
+    """
+    axes_of: dict[LayerProblem, set[str]] = {}
+    for unit in fuse(network):
+        problem = problem_of(network, unit)
+        axes_of.setdefault(problem, set()).update(unit_axes(network, unit, problem))
+    index: dict[LayerProblem, int] = {}
+    layers = tuple(_layer(p, names, index, widths, densities, step) for p, names in axes_of.items())
+    return Plan(tuple(index), layers)
+
+
+def _layer(
+    problem: LayerProblem,
+    names: set[str],
+    index: dict[LayerProblem, int],
+    widths: int,
+    densities: int,
+    step: int,
+) -> PlannedLayer:
+    axes = {
+        axis: density_points(densities)
+        if axis == DENSITY
+        else width_points(int(full_size(problem, axis)), widths, step)
+        for axis in ("in", "out", "channels", DENSITY)
+        if axis in names
+    }
+    places = [_place(problem, axes, corner, index) for corner in itertools.product(*axes.values())]
+    return PlannedLayer(
+        problem, axes, np.array(places, dtype=np.intp).reshape(tuple(map(len, axes.values())))
+    )
+
+
+def _place(
+    problem: LayerProblem,
+    axes: dict[str, tuple[float, ...]],
+    corner: Sequence[float],
+    index: dict[LayerProblem, int],
+) -> int:
+    position = dict(zip(axes, corner, strict=True))
+    if any(value == 0 for axis, value in position.items() if axis != DENSITY):
+        return -1
+    return index.setdefault(canonical(at(problem, position)), len(index))
+
+
+def canonical(problem: LayerProblem) -> LayerProblem:
+    """The same problem for all densities that keep the same number of weight groups."""
+    if problem.density in (0.0, 1.0):
+        return problem
+    taps = problem.kernel_size[0] * problem.kernel_size[1]
+    groups = weight_groups(problem.out_channels) * problem.in_channels * taps
+    if groups >= 1 / DENSITY_STEP:
+        return problem
+    return replace(problem, density=kept_groups(problem.density, groups) / groups)
+
+
+def width_points(channels: int, count: int, step: int) -> tuple[float, ...]:
+    """0 and ``count`` widths evenly spaced up to ``channels``, in whole steps, each once."""
+    wanted = np.arange(1, count + 1) * channels / count
+    rounded = np.maximum(np.floor(wanted / step + 0.5), 1) * step
+    return (0.0, *sorted({min(float(w), float(channels)) for w in (*rounded[:-1], channels)}))
+
+
+def density_points(count: int) -> tuple[float, ...]:
+    """0 to 1 in ``count`` steps; density 0 is the cost of moving the data alone."""
+    return tuple(k / count for k in range(count + 1))

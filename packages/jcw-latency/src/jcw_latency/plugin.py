@@ -1,0 +1,52 @@
+"""What jcw-latency registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jcw_core.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import click
+    from jcw_core.protocols import DevicePlugin, Objective, ReportSection, Stage
+
+
+@hookimpl
+def jcw_register_devices() -> Sequence[DevicePlugin]:
+    """A table that was measured before, as a device."""
+    from jcw_latency.recorded import RecordedPlugin
+
+    return [RecordedPlugin()]
+
+
+@hookimpl
+def jcw_register_objectives() -> Sequence[Objective]:
+    """Predicted latency."""
+    from jcw_latency.objective import LatencyObjective
+
+    return [LatencyObjective()]
+
+
+@hookimpl
+def jcw_register_stages() -> Sequence[Stage]:
+    """Profiling before the search, measuring after the export."""
+    from jcw_latency.stages import MeasureStage, ProfileStage
+
+    return [ProfileStage(), MeasureStage()]
+
+
+@hookimpl
+def jcw_register_report() -> Sequence[ReportSection]:
+    """How good the predictions are."""
+    from jcw_latency.report import FidelitySection
+
+    return [FidelitySection()]
+
+
+@hookimpl
+def jcw_register_commands() -> Sequence[click.Command]:
+    """``profile``, ``predict`` and ``check``."""
+    from jcw_latency import commands
+
+    return [commands.profile, commands.predict, commands.check]

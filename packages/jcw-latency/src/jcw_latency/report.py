@@ -1,0 +1,45 @@
+"""The report's section on how good the predictions are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jcw_core import records
+from jcw_core.charts import Series, plot
+from jcw_core.context import Context
+from jcw_core.files import read_json
+
+
+class FidelitySection:
+    """Predicted against measured latency of random networks, beside MACs against latency."""
+
+    name = "fidelity"
+    title = "How good the latency predictions are"
+    order = 30
+
+    def data(self, context: Context) -> Mapping[str, Any] | None:
+        """What the stage ``measure`` found; None when no network was run whole."""
+        found = read_json(context.path(records.MEASUREMENTS), kind="jcw-measurements/1")["fidelity"]
+        return None if found is None else dict(found)
+
+    def html(self, data: Mapping[str, Any]) -> str:
+        """A sentence and two scatter plots."""
+        points = data["points"]
+        return (
+            f"<p>{data['networks']} random networks ran whole. The prediction is off by {data['mape']:.1%} on "
+            f"average (bias {data['bias']:+.1%}, at most {data['max_error']:.1%}); Kendall's tau of its order "
+            f"is {data['kendall_tau']:.3f}, that of multiply-accumulates {data['macs_kendall_tau']:.3f}.</p>"
+            + plot(
+                [Series("networks", [(p["predicted_ms"], p["measured_ms"]) for p in points])],
+                x_label="predicted latency, ms",
+                y_label="measured latency, ms",
+                diagonal=True,
+            )
+            + plot(
+                [Series("networks", [(p["macs"] / 1e6, p["measured_ms"]) for p in points], colour=1)],
+                x_label="multiply-accumulates, millions",
+                y_label="measured latency, ms",
+                from_zero=True,
+            )
+        )

@@ -1,0 +1,131 @@
+"""The stages ``profile`` and ``measure``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jcw_core import records
+from jcw_core.context import Context
+from jcw_core.errors import FormatError
+from jcw_core.files import read_json, write_json
+from jcw_core.recipe import Recipe
+from jcw_core.registry import Registry
+
+from jcw_latency.fidelity import check
+from jcw_latency.guard import GuardedDevice
+from jcw_latency.options import LatencyOptions
+from jcw_latency.predictor import LatencyPredictor
+from jcw_latency.profile import profile
+from jcw_latency.table import LatencyTable, device_document
+
+
+class ProfileStage:
+    """Measures the latency table of the run's network on its device."""
+
+    name = "profile"
+    section = "latency"
+    options: type[Any] | None = LatencyOptions
+    reads = ("network", "data", "device")
+    makes = (records.TABLE,)
+
+    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+        """Nothing but the device."""
+        return ()
+
+    def run(self, context: Context) -> Sequence[str]:
+        """Write the table."""
+        table = profile(
+            context.network,
+            context.open_device(),
+            context.options(LatencyOptions),
+            rng=context.rng(self.name),
+            partial=context.directory.scratch(self.name) / "samples.npz",
+            notify=lambda done, total, detail: context.progress(self.name, "layer", done, total, detail),
+        )
+        table.write(context.path(records.TABLE))
+        return ()
+
+
+class MeasureStage:
+    """Runs the exported models on the device, and random networks to check the predictions."""
+
+    name = "measure"
+    section = ""
+    options: type[Any] | None = None
+    reads = ("network", "data", "device", "space", "latency")
+    makes = (records.MEASUREMENTS,)
+
+    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+        """The models and the table."""
+        return (records.EXPORTS, records.TABLE)
+
+    def run(self, context: Context) -> Sequence[str]:
+        """Write ``measurements.json``."""
+        options = context.options(LatencyOptions)
+        device = GuardedDevice(context.open_device(), options.timeout)
+        document = {
+            "format": "jcw-measurements/1",
+            "device": device_document(device.info),
+            "models": _measure_models(context, device, options),
+            "fidelity": _fidelity(context, device, options),
+        }
+        write_json(context.path(records.MEASUREMENTS), document)
+        return ()
+
+
+def _measure_models(
+    context: Context, device: GuardedDevice, options: LatencyOptions
+) -> Mapping[str, Mapping[str, float] | None]:
+    """Times of every exported model by identifier; None on a device that runs no models."""
+    exported = _exported(context, device.model_format)
+    if not device.model_format:
+        return dict.fromkeys(exported)
+    seconds = device.measure_models(list(exported.values()), options.check_rounds)
+    times = {}
+    for name, column in zip(exported, seconds.T, strict=True):
+        timed = column[np.isfinite(column)] * 1e3
+        if not timed.size:
+            raise FormatError(f"{exported[name]}: device {device.info.name!r} could not run this model")
+        times[name] = {
+            "median_ms": float(np.median(timed)),
+            "min_ms": float(timed.min()),
+            "max_ms": float(timed.max()),
+            "rounds": int(timed.size),
+        }
+    context.progress("measure", "model", len(times), len(times))
+    return times
+
+
+def _exported(context: Context, model_format: str) -> dict[str, Path]:
+    """The file of every model that the device can run, by identifier."""
+    index = context.path(records.EXPORTS)
+    document = read_json(index, kind="jcw-exports/1")
+    try:
+        if not model_format:
+            return {str(name): index for name in document["models"]}
+        return {str(name): context.path(files[model_format]) for name, files in document["models"].items()}
+    except (KeyError, TypeError, AttributeError):
+        raise FormatError(
+            f"{index}: not every model was exported as {model_format!r}, which the device runs; "
+            f"add {model_format!r} to export.formats"
+        ) from None
+
+
+def _fidelity(context: Context, device: GuardedDevice, options: LatencyOptions) -> Mapping[str, Any] | None:
+    if not device.model_format or not options.check_networks:
+        return None
+    rng, table = context.rng("check"), LatencyTable.read(context.path(records.TABLE))
+    table.require(device.info)
+    return check(
+        LatencyPredictor(table, context.space),
+        device,
+        context.registry.exporters[device.model_format],
+        context.space.sample(options.check_networks, rng),
+        rounds=options.check_rounds,
+        rng=rng,
+        folder=context.directory.scratch("measure"),
+        notify=lambda done, total, detail: context.progress("measure", "network", done, total, detail),
+    ).to_dict()

@@ -1,0 +1,222 @@
+"""``LatencyTable``: what every distinct layer of a network costs on one device, on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jcw_core.errors import DeviceError, FormatError, JcwError
+from jcw_core.fusion import Unit, problem_of
+from jcw_core.network import Network
+from jcw_core.problem import LayerProblem
+from jcw_core.protocols import DeviceInfo
+from numpy.typing import NDArray
+
+from jcw_latency import npz
+from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, full_size, unit_axes
+
+FORMAT = "jcw-table/1"
+_REMEDY = "profile again with `jcw profile`"
+_ARRAYS = {"ms": "float64", "spread_ms": "float64", "rounds": "int32"}
+
+
+@dataclass(frozen=True, slots=True)
+class LayerGrid:
+    """The latency of one layer on a grid.
+
+    Args:
+        problem: the layer at full width and density 1.
+        axes: rising positions by axis name (``in``, ``out``, ``channels``: channels; ``density``:
+            shares) from 0 to the full layer, in the order of the arrays' dimensions. The layer has one
+            size on an axis that is left out.
+        ms: latency at each point, milliseconds; 0 at width 0.
+        spread_ms: interquartile range over the rounds, in the shape of ``ms``.
+        rounds: how often each point was timed, in the shape of ``ms``.
+        layers: names of the only layers that it stands for; empty for every layer with this problem.
+
+    Raises:
+        FormatError: shapes that do not match, or a value that is negative or not finite.
+    """
+
+    problem: LayerProblem
+    axes: Mapping[str, tuple[float, ...]]
+    ms: NDArray[np.float64]
+    spread_ms: NDArray[np.float64]
+    rounds: NDArray[np.int32]
+    layers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        shape = tuple(map(len, self.axes.values()))
+        for name in _ARRAYS:
+            array = getattr(self, name)
+            if array.shape != shape:
+                raise FormatError(f"{self.label}: {name} has shape {array.shape}, expected {shape}")
+            if not np.isfinite(array).all() or (array < 0).any():
+                raise FormatError(f"{self.label}: {name} holds NaN, infinity or a negative number")
+        for axis, points in self.axes.items():
+            if axis not in (IN, OUT, CHANNELS, DENSITY) or len(points) < 2 or (np.diff(points) <= 0).any():
+                raise FormatError(f"{self.label}: axis {axis!r} has points {points}; expected rising ones")
+            if points[0] != 0 or points[-1] != full_size(self.problem, axis):
+                raise FormatError(
+                    f"{self.label}: axis {axis!r} spans {points[0]:g} to {points[-1]:g}, "
+                    f"expected 0 to {full_size(self.problem, axis):g}"
+                )
+
+    @property
+    def label(self) -> str:
+        """The layer in a few words."""
+        return describe(self.problem)
+
+
+def describe(problem: LayerProblem) -> str:
+    """A layer problem in a few words, e.g. ``conv2d 3x3/2 64 -> 128 at 56 x 56``."""
+    p = problem
+    window = "" if p.kernel_size == (1, 1) else f" {p.kernel_size[0]}x{p.kernel_size[1]}"
+    stride = "" if p.stride == (1, 1) else f"/{p.stride[0]}"
+    groups = " depthwise" if p.is_depthwise else f" groups {p.groups}" if p.groups > 1 else ""
+    extras = f"{' + residual' if p.residual else ''}{f' + {p.activation}' if p.activation else ''}"
+    size = f" at {p.in_height} x {p.in_width}" if p.in_height * p.in_width > 1 else ""
+    return f"{p.op}{window}{stride}{groups} {p.in_channels} -> {p.out_channels}{size}{extras}"
+
+
+def device_document(device: DeviceInfo) -> dict[str, Any]:
+    """What was measured on, as plain data for a JSON file."""
+    return {
+        "name": device.name,
+        "cpu": device.cpu,
+        "isa": device.isa,
+        "threads": device.threads,
+        "versions": dict(device.versions),
+    }
+
+
+@dataclass(frozen=True)
+class LatencyTable:
+    """Latencies of layers on one device.
+
+    Args:
+        device: what they were measured on.
+        networks: whose layers they are, at full width.
+        grids: one per distinct layer.
+        overhead_ms: cost of a whole run beside its layers.
+        settings: how it was measured, for people.
+    """
+
+    device: DeviceInfo
+    networks: tuple[Network, ...]
+    grids: tuple[LayerGrid, ...]
+    overhead_ms: float = 0.0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def grid(self, network: Network, unit: Unit) -> LayerGrid:
+        """The grid of one unit of a network.
+
+        Raises:
+            FormatError: the table has no such layer, or lacks an axis that the unit needs.
+        """
+        problem = problem_of(network, unit)
+        same = [g for g in self.grids if g.problem == problem]
+        named = [g for g in same if unit.name in g.layers] or [g for g in same if not g.layers]
+        if not named:
+            raise FormatError(
+                f"the latency table has no layer for {unit.name!r} ({describe(problem)}); it was made for "
+                f"{self._made_for()}, not for this {network.name}; {_REMEDY}"
+            )
+        missing = [axis for axis in unit_axes(network, unit, problem) if axis not in named[0].axes]
+        if missing:
+            raise FormatError(
+                f"the latency table has no {missing[0]!r} axis for {unit.name!r} of {network.name}; {_REMEDY}"
+            )
+        return named[0]
+
+    def network(self, name: str | None = None) -> Network:
+        """One of its networks; the only one by default.
+
+        Raises:
+            FormatError: there is no such network, or a name is needed.
+        """
+        found = [n for n in self.networks if name in (None, n.name)]
+        if len(found) != 1:
+            wanted = "say which network" if name is None else f"no network {name!r}"
+            raise FormatError(f"{wanted}; the latency table is for {self._made_for()}")
+        return found[0]
+
+    def require(self, device: DeviceInfo) -> None:
+        """Check that latencies of ``device`` are what this table holds.
+
+        Raises:
+            DeviceError: another processor, instruction set, number of threads or engine version.
+        """
+        for name in ("cpu", "isa", "threads", "versions"):
+            own, other = getattr(self.device, name), getattr(device, name)
+            if own != other:
+                raise DeviceError(
+                    f"the latency table was measured with {name} {own!r}, the device {device.name!r} has {other!r}; "
+                    f"{_REMEDY}"
+                )
+
+    def _made_for(self) -> str:
+        return ", ".join(n.name for n in self.networks) or "no network"
+
+    def write(self, path: Path) -> None:
+        """Write ``table.npz`` atomically."""
+        layers = [
+            {
+                "problem": asdict(g.problem),
+                "axes": {k: list(v) for k, v in g.axes.items()},
+                "layers": g.layers,
+            }
+            for g in self.grids
+        ]
+        metadata = {
+            "format": FORMAT,
+            "device": device_document(self.device),
+            "networks": [n.to_json() for n in self.networks],
+            "overhead_ms": self.overhead_ms,
+            "settings": dict(self.settings),
+            "layers": layers,
+        }
+        arrays = {
+            f"{index:04d}.{name}": np.ascontiguousarray(getattr(grid, name), dtype)
+            for index, grid in enumerate(self.grids)
+            for name, dtype in _ARRAYS.items()
+        }
+        npz.write(path, metadata, arrays)
+
+    @classmethod
+    def read(cls, path: Path) -> LatencyTable:
+        """Read ``table.npz``.
+
+        Raises:
+            FormatError: the file is missing, cut short, holds NaN or is no latency table.
+        """
+        with npz.Reader(path, FORMAT, _REMEDY) as reader:
+            document = reader.metadata
+            try:
+                grids = tuple(_grid(reader, i, layer) for i, layer in enumerate(document["layers"]))
+                return cls(
+                    DeviceInfo(**document["device"]),
+                    tuple(map(Network.from_json, document["networks"])),
+                    grids,
+                    float(document["overhead_ms"]),
+                    dict(document["settings"]),
+                )
+            except npz.DamagedFileError:
+                raise
+            except JcwError as error:
+                raise reader.error(str(error)) from None
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise reader.error(f"its metadata is damaged ({error!r})") from None
+
+
+def _grid(reader: npz.Reader, index: int, layer: Mapping[str, Any]) -> LayerGrid:
+    pairs = ("kernel_size", "stride", "padding")
+    fields: dict[str, Any] = {k: tuple(v) if k in pairs else v for k, v in layer["problem"].items()}
+    problem = LayerProblem(**fields)
+    axes = {str(k): tuple(map(float, v)) for k, v in layer["axes"].items()}
+    shape = tuple(map(len, axes.values()))
+    arrays = {name: reader.array(f"{index:04d}.{name}", shape, dtype) for name, dtype in _ARRAYS.items()}
+    return LayerGrid(problem, axes, **arrays, layers=tuple(map(str, layer["layers"])))
