@@ -5,9 +5,9 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-import jcw_core.plugin
 import jcw_search.plugin
 import numpy as np
+from jcw_core.backbones.resnet import RESNET18
 from jcw_core.context import Context
 from jcw_core.hookspecs import hookimpl
 from jcw_core.recipe import load_recipe
@@ -63,6 +63,10 @@ class Plugin:
         self.die_at = die_at
 
     @hookimpl
+    def jcw_register_backbones(self):
+        return [RESNET18]
+
+    @hookimpl
     def jcw_register_datasets(self):
         return [NoData()]
 
@@ -75,6 +79,6 @@ class Plugin:
 
 
 def context(recipe, root, die_at=None):
-    plugins = {"core": jcw_core.plugin, "search": jcw_search.plugin, "toy": Plugin(die_at)}
+    plugins = {"search": jcw_search.plugin, "toy": Plugin(die_at)}
     registry = Registry(plugins, installed=False)
     return Context(load_recipe(Path(recipe), registry), registry, RunDirectory(Path(root)))
