@@ -118,15 +118,15 @@ def in_a_process(folder: Path, mode: str, kill_after: int) -> int:
     return subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode
 
 
-@pytest.mark.parametrize(("mode", "kills"), [("continuous", [2]), ("per-generation", [1, 2, 2])])
+@pytest.mark.parametrize(("mode", "kills"), [("continuous", [2]), ("per-generation", [1, 2])])
 def test_a_killed_run_ends_with_the_same_bits(tmp_path: Path, mode: str, kills: list[int]) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     whole.mkdir()
     broken.mkdir()
-    assert in_a_process(whole, mode, 0) == 0
+    search(whole, mode, 0)
     for kill_after in kills:
         assert in_a_process(broken, mode, kill_after) == -signal.SIGKILL
-    assert in_a_process(broken, mode, 0) == 0
+    search(broken, mode, 0)
     assert (whole / "run" / SUPERNET).read_bytes() == (broken / "run" / SUPERNET).read_bytes()
     values = [np.load(folder / "values.npy", allow_pickle=False) for folder in (whole, broken)]
     assert np.array_equal(*values)

@@ -17,7 +17,8 @@ from safetensors.numpy import save_file
 class SafetensorsExporter:
     """``model.safetensors``: every weight by its state-dict name, pruned ones as zeros.
 
-    The header's metadata holds ``network`` and ``architecture`` as JSON.
+    The header's metadata holds ``{"network": ..., "architecture": ...}`` as JSON under ``jcw``: one
+    key, because the order of several changes from run to run.
     """
 
     name = "safetensors"
@@ -25,11 +26,10 @@ class SafetensorsExporter:
 
     def export(self, model: Model, path: Path) -> None:
         """Write ``path`` atomically."""
-        metadata = {"format": "pt", "network": model.network.to_json()}
-        if model.architecture is not None:
-            metadata["architecture"] = json.dumps(model.architecture.to_dict())
+        architecture = None if model.architecture is None else model.architecture.to_dict()
+        note = {"network": json.loads(model.network.to_json()), "architecture": architecture}
         with atomic(path) as temporary:
-            save_file(dict(model.weights), temporary, metadata=metadata)
+            save_file(dict(model.weights), temporary, metadata={"jcw": json.dumps(note)})
 
 
 def load_model(path: Path) -> Model:
@@ -40,13 +40,13 @@ def load_model(path: Path) -> Model:
     """
     try:
         with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            network = Network.from_json(metadata["network"])
-            found = metadata.get("architecture")
-            architecture = Architecture.from_dict(json.loads(found)) if found else None
+            note = json.loads((file.metadata() or {})["jcw"])
+            network = Network.from_json(json.dumps(note["network"]))
+            found = note["architecture"]
+            architecture = None if found is None else Architecture.from_dict(found)
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return Model(network, weights, architecture)
     except FileNotFoundError:
         raise FormatError(f"{path}: no such file; train the models again") from None
-    except (OSError, SafetensorError, KeyError, ValueError, JcwError) as error:
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, JcwError) as error:
         raise FormatError(f"{path}: not a model ({error}); train the models again") from None

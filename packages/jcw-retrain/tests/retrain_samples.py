@@ -1,0 +1,172 @@
+"""A small network, data in memory, a front, and runs of the stages in processes that can be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jcw_core.architecture import Architecture
+from jcw_core.context import Context
+from jcw_core.hookspecs import hookimpl
+from jcw_core.network import Network, NetworkBuilder
+from jcw_core.pipeline import run
+from jcw_core.protocols import Progress
+from jcw_core.recipe import load_recipe
+from jcw_core.records import FRONT, Candidate, Front
+from jcw_core.registry import Registry
+from jcw_core.run_directory import RunDirectory
+from jcw_core.supernet.stage import SupernetStage
+from jcw_retrain import plugin as retrain_plugin
+
+torch.set_num_threads(1)
+
+
+def network() -> Network:
+    net = NetworkBuilder("small", (1, 6, 6))
+    net.conv("conv1", 12, 3)
+    net.batch_norm("bn1")
+    start = net.add("relu1", "relu")
+    net.conv("conv2", 10, 3)
+    net.batch_norm("bn2")
+    net.add("relu2", "relu")
+    net.conv("conv3", 12, 1)
+    net.add("add", "add", net.batch_norm("bn3"), start)
+    net.add("pool", "global_avg_pool")
+    net.add("flatten", "flatten")
+    net.linear("fc", 3)
+    return net.build()
+
+
+SMALL = Architecture({"conv1": 8, "conv2": 8}, {"conv2": 0.4, "conv3": 0.5, "fc": 1.0})
+NARROW = Architecture({"conv1": 4, "conv2": 4}, {})
+MIDDLE = Architecture({"conv1": 12, "conv2": 8}, {"conv2": 0.6})
+
+
+def front() -> Front:
+    values = [(NARROW, 1.0, 0.5), (SMALL, 2.0, 0.3), (MIDDLE, 4.0, 0.1)]
+    candidates = [Candidate(a, {"latency": ms, "error": error}) for a, ms, error in values]
+    return Front("small", {"latency": "ms", "error": ""}, candidates)
+
+
+@dataclass(frozen=True)
+class Stripes:
+    """Noise with a bright row, column or nothing: three classes."""
+
+    count: int
+    classes: tuple[str, ...] = ("row", "column", "none")
+    mean: tuple[float, ...] = (0.3,)
+    std: tuple[float, ...] = (0.2,)
+    image_shape: tuple[int, int, int] = (1, 6, 6)
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def labels(self) -> np.ndarray:
+        return np.arange(self.count, dtype=np.int64) % 3
+
+    def images(self, indices: np.ndarray) -> np.ndarray:
+        pixels = np.random.default_rng(1).integers(0, 100, (self.count, 1, 6, 6), dtype=np.uint8)[indices]
+        for image, index in zip(pixels, indices, strict=True):
+            where = index % 6
+            if index % 3 == 0:
+                image[:, where] = 255
+            elif index % 3 == 1:
+                image[:, :, where] = 255
+        return pixels
+
+
+class StripesData:
+    name = "stripes"
+
+    @dataclass(frozen=True)
+    class Options:
+        count: int = 160
+
+    options = Options
+
+    def open(self, split: str, options: Options) -> Stripes:
+        return Stripes(options.count)
+
+
+class SearchStage:
+    """Stands in for a search."""
+
+    name = "search"
+    section = ""
+    options = None
+    reads = ()
+    makes = (FRONT,)
+
+    def needs(self, recipe: object, registry: object) -> tuple[str, ...]:
+        return ()
+
+    def run(self, context: Context) -> tuple[str, ...]:
+        front().write(context.path(FRONT))
+        return ()
+
+
+class Plugin:
+    """What a run needs beside jcw-retrain; kills its process after ``kill_after`` events of progress."""
+
+    def __init__(self, kill_after: int = 0) -> None:
+        self.kill_after = kill_after
+        self.events: list[Progress] = []
+
+    @hookimpl
+    def jcw_register_datasets(self) -> list[StripesData]:
+        return [StripesData()]
+
+    @hookimpl
+    def jcw_register_stages(self) -> list[object]:
+        return [SearchStage(), SupernetStage()]
+
+    @hookimpl
+    def jcw_progress(self, event: Progress) -> None:
+        self.events.append(event)
+        if len(self.events) == self.kill_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+RECIPE = """
+[run]
+threads = {threads}
+[network]
+file = "network.json"
+[data]
+name = "stripes"
+holdout = 10
+[supernet]
+epochs = 1
+batch_size = 16
+[retrain]
+models = 3
+{retrain}
+pretrain = {{ epochs = 3, batch_size = 16, lr = 0.05 }}
+admm = {{ epochs = 2, batch_size = 16, lr = 0.02, rho = 0.5 }}
+finetune = {{ epochs = 2, batch_size = 16, lr = 0.02, weight_decay = 1e-4 }}
+[export]
+formats = ["safetensors"]
+"""
+
+
+def open_run(
+    folder: Path, retrain: str = "", *, threads: int = 1, kill_after: int = 0
+) -> tuple[Context, Plugin]:
+    folder.mkdir(exist_ok=True)
+    (folder / "network.json").write_text(network().to_json())
+    (folder / "recipe.toml").write_text(RECIPE.format(retrain=retrain, threads=threads))
+    plugin = Plugin(kill_after)
+    registry = Registry({"samples": plugin, "retrain": retrain_plugin}, installed=False)
+    recipe = load_recipe(folder / "recipe.toml", registry)
+    return Context(recipe, registry, RunDirectory(folder / "run")), plugin
+
+
+if __name__ == "__main__":
+    context, _ = open_run(Path(sys.argv[1]), threads=int(sys.argv[2]), kill_after=int(sys.argv[3]))
+    run(context, until="export")
