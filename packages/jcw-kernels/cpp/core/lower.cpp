@@ -29,6 +29,21 @@ Margin margin_of(const Unit& unit) {
           reach(unit.in.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
 }
 
+// The same in pixels of the input itself.
+int plain_reach(int size, int out, int kernel, int stride, int padding) {
+  return std::max({padding, (out - 1) * stride + kernel - 1 - padding - (size - 1), 0});
+}
+
+Margin plain_margin_of(const Unit& unit) {
+  return {plain_reach(unit.in.height, unit.out.height, unit.kernel.y, unit.stride.y, unit.padding.y),
+          plain_reach(unit.in.width, unit.out.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
+}
+
+bool never_negative(Activation activation) {
+  return activation == Activation::relu || activation == Activation::relu6 || activation == Activation::sigmoid ||
+         activation == Activation::hardsigmoid;
+}
+
 bool is_windowed(const Unit& unit) {
   return unit.op == Op::conv2d || unit.op == Op::max_pool || unit.op == Op::avg_pool;
 }
@@ -85,9 +100,21 @@ class Lowering {
     current = std::max(current, row);
   }
 
-  // A stride of one reads its input where it lies, so both walk rows of one length.
-  bool direct(const Unit& u) const {
-    return u.stride == Pair{1, 1} && u.op != Op::max_pool && u.inputs[0] != 0 && !one_pixel(u.in);
+  Access access(const Unit& u) const {
+    const int from = u.inputs[0];
+    if (from == 0 || one_pixel(u.in)) return Access::phases;
+    // Padding is zero, which only is a neutral maximum among values that are not negative.
+    if (u.op == Op::max_pool && !never_negative(unit(from - 1).activation)) return Access::phases;
+    if (u.stride == Pair{1, 1}) return one_pixel(u.out) ? Access::phases : Access::flat;
+    const bool plain = is_pool(u) || u.depthwise();
+    return plain && u.stride == Pair{2, 2} ? Access::by_two : Access::phases;
+  }
+
+  void need_margin(int t, Margin margin) {
+    Tensor& in = tensor(t);
+    in.pad_rows = std::max(in.pad_rows, margin.rows);
+    in.pad_columns = std::max(in.pad_columns, margin.columns);
+    need_row(t, in.shape.width + margin.columns);
   }
 
   void tie(int i) {
@@ -96,14 +123,16 @@ class Lowering {
     if (u.residual >= 0) same_row(out, u.residual);
     if (u.op == Op::add || u.op == Op::mul || u.op == Op::activation)
       for (int input : u.inputs) same_row(out, input);
-    if (!is_windowed(u) || is_linear(u) || one_pixel(u.out)) return;
+    if (!is_windowed(u) || is_linear(u)) return;
     const Margin margin = margin_of(u);
-    need_row(out, (u.in.width + u.stride.x - 1) / u.stride.x + margin.columns);
-    if (!direct(u)) return;
-    same_row(out, u.inputs[0]);
-    Tensor& in = tensor(u.inputs[0]);
-    in.pad_rows = std::max(in.pad_rows, margin.rows);
-    in.pad_columns = std::max(in.pad_columns, margin.columns);
+    switch (access(u)) {
+      case Access::flat:  // both walk rows of one length
+        same_row(out, u.inputs[0]);
+        return need_margin(u.inputs[0], margin);
+      case Access::by_two: return need_margin(u.inputs[0], plain_margin_of(u));
+      case Access::phases: break;
+    }
+    if (!tensor(out).flat) need_row(out, (u.in.width + u.stride.x - 1) / u.stride.x + margin.columns);
   }
 
   void set_layouts() {
@@ -168,7 +197,7 @@ class Lowering {
 
   int phased(int i, const std::vector<Phase>& phases) {
     const Unit& u = unit(i);
-    if (direct(u) && !one_pixel(u.out)) return u.inputs[0];
+    if (access(u) != Access::phases) return u.inputs[0];
     const Margin margin = margin_of(u);
     const int width = (u.in.width + u.stride.x - 1) / u.stride.x;
     Tensor made;
@@ -209,11 +238,12 @@ class Lowering {
 
   void emit_windowed(int i) {
     const Unit& u = unit(i);
-    const std::vector<Phase> phases = phases_of(u);
+    const std::vector<Phase> phases = access(u) == Access::by_two ? std::vector<Phase>{{0, 0}} : phases_of(u);
     const int in = phased(i, phases);
     const int residual = u.residual >= 0 ? aligned(i, u.residual, i + 1) : -1;
     const bool plain = is_pool(u) || u.depthwise();
     push(plain ? Kind::windowed : Kind::convolution, i, {in}, residual, phases);
+    result_.operations.back().access = access(u);
     if (tensor(i + 1).flat) through_plane(i, in);
   }
 

@@ -24,6 +24,10 @@ struct Tensor {
 
 enum class Kind { convolution, windowed, linear, elementwise, relayout, global_mean, concat };
 
+// How a windowed operation reads its input: along flat runs where it lies, row by row with a stride of
+// two, or from a copy that is split into stride phases.
+enum class Access { flat, by_two, phases };
+
 struct Phase {
   int y, x;
   auto operator<=>(const Phase&) const = default;
@@ -36,6 +40,7 @@ struct Operation {
   int residual = -1, write = 0;
   Pair stride;                // relayout
   std::vector<Phase> phases;  // relayout, convolution, windowed: planes per input channel
+  Access access = Access::flat;
 };
 
 struct Lowered {

@@ -1,5 +1,6 @@
 // Depthwise convolutions and pooling as steps.
 #include <algorithm>
+#include <numeric>
 
 #include "binder.hpp"
 
@@ -36,27 +37,65 @@ std::vector<float> weights_of(const Unit& unit, const std::vector<int>& taps) {
 
 }  // namespace
 
+namespace {
+
+// Taps as offsets, for inputs that are walked along flat runs.
+void use_offsets(const Binder& binder, const Operation& o, State& state) {
+  const Unit& unit = binder.unit(o);
+  const std::vector<int> taps = reachable_taps(unit, binder.address(o), state.offsets);
+  if (unit.op != Op::max_pool) state.weights = weights_of(unit, taps);
+  binder.check_reach(o, state.offsets, 0);
+  binder.check_reach(o, state.offsets, std::int64_t{unit.out.channels - 1} * static_cast<std::int64_t>(o.phases.size()));
+}
+
+// All taps, for inputs that are read row by row.
+void use_rows(const Binder& binder, const Operation& o, State& state) {
+  const Unit& unit = binder.unit(o);
+  const Layout& in = binder.tensor(o.reads[0]).layout;
+  std::vector<int> taps(static_cast<std::size_t>(unit.taps()));
+  std::iota(taps.begin(), taps.end(), 0);
+  if (unit.op != Op::max_pool) state.weights = weights_of(unit, taps);
+  const std::int64_t columns = (unit.out.width + kBlock - 1) / kBlock * kBlock;
+  const std::int64_t last_row = (unit.out.height - 1) * 2 + unit.kernel.y - 1 - unit.padding.y;
+  const std::int64_t last = last_row * in.row + 2 * columns + unit.kernel.x;
+  if (unit.padding.y * in.row + unit.padding.x > in.lead() ||
+      in.lead() + (in.planes - 1) * in.plane + last > in.floats())
+    throw std::logic_error("unit " + unit.name + " reads out of bounds");
+}
+
+}  // namespace
+
 Step make_windowed(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Layout& layout = binder.tensor(o.write).layout;
   const int channels = unit.out.channels, planes = static_cast<int>(o.phases.size());
   auto state = std::make_shared<State>();
-  const std::vector<int> taps = reachable_taps(unit, binder.address(o), state->offsets);
-  if (unit.op != Op::max_pool) state->weights = weights_of(unit, taps);
+  const bool by_two = o.access == Access::by_two;
+  by_two ? use_rows(binder, o, *state) : use_offsets(binder, o, *state);
   state->bias = unit.weighted() ? unit.bias : std::vector<float>(static_cast<std::size_t>(channels), 0.0f);
   state->mask = binder.mask(layout);
-  binder.check_reach(o, state->offsets, 0);
-  binder.check_reach(o, state->offsets, std::int64_t{channels - 1} * planes);
   const View in = binder.view(o.reads[0]);
-  state->call = {binder.target(o, layout, channels, state->mask->data(), state->bias.data()), in.data,
-                 state->offsets.data(), unit.op == Op::max_pool ? nullptr : state->weights.data(), in.plane * planes,
-                 static_cast<int>(taps.size())};
+  state->call = {binder.target(o, layout, channels, state->mask->data(), state->bias.data()),
+                 in.data,
+                 state->offsets.data(),
+                 unit.op == Op::max_pool ? nullptr : state->weights.data(),
+                 in.plane * planes,
+                 by_two ? unit.taps() : static_cast<int>(state->offsets.size()),
+                 in.row,
+                 static_cast<std::ptrdiff_t>(layout.row),
+                 layout.width,
+                 unit.kernel.y,
+                 unit.kernel.x,
+                 unit.padding.y,
+                 unit.padding.x};
   Step step;
   step.kernel = unit.weighted() ? "depthwise" : "pool";
   step.macs = unit.weighted() ? static_cast<double>(unit.out.size()) * unit.taps() : 0.0;
-  step.run = [state, kernel = binder.kernels().windowed, blocks = layout.blocks(), channels](int part, int parts) {
+  const auto kernel = by_two ? binder.kernels().windowed_by_two : binder.kernels().windowed;
+  const int extent = by_two ? layout.height : layout.blocks();
+  step.run = [state, kernel, extent, channels](int part, int parts) {
     const Range c = slice(channels, part, parts);
-    kernel(state->call, 0, blocks, c.begin, c.end);
+    kernel(state->call, 0, extent, c.begin, c.end);
   };
   return step;
 }

@@ -8,12 +8,13 @@
 #include "linear.inl"
 #include "planes.inl"
 #include "windowed.inl"
+#include "windowed_by_two.inl"
 
 namespace {
 
 constexpr jcw::Kernels kTable = {
-    Isa::name, Isa::width, Isa::sparse_vectors, Isa::dense_channels, convolve, convolve_dense, windowed,
-    linear,    elementwise, relayout,           global_mean, peak,
+    Isa::name, Isa::width, Isa::sparse_vectors, Isa::dense_channels, convolve, convolve_dense,
+    windowed,  windowed_by_two, linear, elementwise, relayout, global_mean, peak,
 };
 
 }  // namespace

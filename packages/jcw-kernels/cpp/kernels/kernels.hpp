@@ -48,6 +48,7 @@ struct Convolution {
 };
 
 // Depthwise convolution and max pooling: one plane in, one plane out, the same taps in every plane.
+// Weights are channels x taps; taps that only meet padding are left out where offsets are used.
 struct Windowed {
   Target target;
   const float* in;
@@ -55,6 +56,9 @@ struct Windowed {
   const float* weights;         // channels x taps; null for max pooling
   std::ptrdiff_t in_plane;      // all phases of one channel
   int taps;
+  // With a stride of two the input is read where it lies, row by row:
+  std::ptrdiff_t in_row, out_row;
+  int width, kernel_y, kernel_x, padding_y, padding_x;
 };
 
 // Fully connected: out[o] = activation(bias[o] + residual[o] + sum of weight x in).
@@ -107,6 +111,7 @@ struct Kernels {
   void (*convolve)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*convolve_dense)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*windowed)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
+  void (*windowed_by_two)(const Windowed&, int row_begin, int row_end, int channel_begin, int channel_end);
   void (*linear)(const Linear&, int group_begin, int group_end);
   void (*elementwise)(const Elementwise&, int block_begin, int block_end, int channel_begin, int channel_end);
   void (*relayout)(const Relayout&, int channel_begin, int channel_end);

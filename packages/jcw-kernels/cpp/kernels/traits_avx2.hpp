@@ -24,6 +24,13 @@ struct Isa {
   static vec keep(vec v, const std::uint32_t* mask) {
     return _mm256_and_ps(v, _mm256_loadu_ps(reinterpret_cast<const float*>(mask)));
   }
+  // Even and odd elements of 2 * width floats.
+  static void load_pair(const float* p, vec& even, vec& odd) {
+    const vec a = load(p), b = load(p + width);
+    const auto in_order = [](vec v) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xD8)); };
+    even = in_order(_mm256_shuffle_ps(a, b, 0x88));
+    odd = in_order(_mm256_shuffle_ps(a, b, 0xDD));
+  }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return fma(x, _mm256_broadcast_ss(weights + channel), sum);

@@ -24,6 +24,14 @@ struct Isa {
   static vec keep(vec v, const std::uint32_t* mask) {
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(v), _mm512_loadu_si512(mask)));
   }
+  // Even and odd elements of 2 * width floats.
+  static void load_pair(const float* p, vec& even, vec& odd) {
+    const vec a = load(p), b = load(p + width);
+    const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odds = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    even = _mm512_permutex2var_ps(a, evens, b);
+    odd = _mm512_permutex2var_ps(a, odds, b);
+  }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return fma(x, _mm512_set1_ps(weights[channel]), sum);

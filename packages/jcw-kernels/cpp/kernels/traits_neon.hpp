@@ -24,6 +24,12 @@ struct Isa {
   static vec keep(vec v, const std::uint32_t* mask) {
     return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v), vld1q_u32(mask)));
   }
+  // Even and odd elements of 2 * width floats.
+  static void load_pair(const float* p, vec& even, vec& odd) {
+    const float32x4x2_t pair = vld2q_f32(p);
+    even = pair.val[0];
+    odd = pair.val[1];
+  }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return vfmaq_laneq_f32(sum, x, vld1q_f32(weights + channel / 4 * 4), channel % 4);

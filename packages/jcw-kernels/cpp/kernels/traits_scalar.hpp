@@ -28,6 +28,12 @@ struct Isa {
     __builtin_memcpy(&m, mask, sizeof m);
     return (vec)((ivec)v & m);
   }
+  // Even and odd elements of 2 * width floats.
+  static void load_pair(const float* p, vec& even, vec& odd) {
+    const vec a = load(p), b = load(p + width);
+    even = __builtin_shufflevector(a, b, 0, 2, 4, 6);
+    odd = __builtin_shufflevector(a, b, 1, 3, 5, 7);
+  }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return fma(x, set(weights[channel]), sum);
