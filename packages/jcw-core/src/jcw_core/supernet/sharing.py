@@ -9,6 +9,7 @@ import numpy as np
 
 from jcw_core.architecture import Architecture
 from jcw_core.context import Context
+from jcw_core.recipe import canonical
 from jcw_core.records import SUPERNET
 from jcw_core.space import Population, SearchSpace
 from jcw_core.supernet import checkpoint
@@ -58,7 +59,10 @@ def train_supernet(context: Context) -> None:
             ),
             method=Sharing(context.space),
         ).run()
-    checkpoint.save(context.path(SUPERNET), module.state_dict(), {"network": context.network.name})
+    # Options that only the search reads (calibration, generations) change the file too, so that a
+    # search with other options is not taken for finished.
+    metadata = {"network": context.network.name, "options": canonical(options)}
+    checkpoint.save(context.path(SUPERNET), module.state_dict(), metadata)
 
 
 def train_on_population(
