@@ -4,7 +4,7 @@ from jcw_latency.importing import table_from_arrays
 from jcw_latency.interpolate import interpolate
 from jcw_latency.options import LatencyOptions
 from jcw_latency.predictor import LatencyPredictor
-from jcw_latency.profile import profile
+from jcw_latency.profiling import profile
 from jcw_latency.table import LatencyTable, LayerGrid
 
 __all__ = [

@@ -69,7 +69,7 @@ def profile(
     from jcw_core.protocols import Progress
 
     from jcw_latency.options import LatencyOptions
-    from jcw_latency.profile import profile as measure
+    from jcw_latency.profiling import profile as measure
 
     options = parse(LatencyOptions, *_assignments("--set", settings))
     if Path(network).suffix == ".json":

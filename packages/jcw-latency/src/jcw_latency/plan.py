@@ -53,15 +53,31 @@ def make_plan(network: Network, *, widths: int, densities: int, step: int) -> Pl
     for unit in fuse(network):
         problem = problem_of(network, unit)
         axes_of.setdefault(problem, set()).update(unit_axes(network, unit, problem))
-    index: dict[LayerProblem, int] = {}
-    layers = tuple(_layer(p, names, index, widths, densities, step) for p, names in axes_of.items())
-    return Plan(tuple(index), layers)
+    problems = _Distinct()
+    layers = tuple(_layer(p, names, problems, widths, densities, step) for p, names in axes_of.items())
+    return Plan(tuple(problems.members), layers)
+
+
+class _Distinct:
+    """Problems that differ in what a device runs; the first of those that do not stands for all."""
+
+    def __init__(self) -> None:
+        self.members: list[LayerProblem] = []
+        self._index: dict[LayerProblem, int] = {}
+
+    def place(self, problem: LayerProblem) -> int:
+        """Index of a problem among ``members``."""
+        key = _rounded(problem)
+        if key not in self._index:
+            self._index[key] = len(self.members)
+            self.members.append(problem)
+        return self._index[key]
 
 
 def _layer(
     problem: LayerProblem,
     names: set[str],
-    index: dict[LayerProblem, int],
+    problems: _Distinct,
     widths: int,
     densities: int,
     step: int,
@@ -73,7 +89,7 @@ def _layer(
         for axis in ("in", "out", "channels", DENSITY)
         if axis in names
     }
-    places = [_place(problem, axes, corner, index) for corner in itertools.product(*axes.values())]
+    places = [_place(problem, axes, corner, problems) for corner in itertools.product(*axes.values())]
     return PlannedLayer(
         problem, axes, np.array(places, dtype=np.intp).reshape(tuple(map(len, axes.values())))
     )
@@ -83,18 +99,16 @@ def _place(
     problem: LayerProblem,
     axes: dict[str, tuple[float, ...]],
     corner: Sequence[float],
-    index: dict[LayerProblem, int],
+    problems: _Distinct,
 ) -> int:
     position = dict(zip(axes, corner, strict=True))
     if any(value == 0 for axis, value in position.items() if axis != DENSITY):
         return -1
-    return index.setdefault(canonical(at(problem, position)), len(index))
+    return problems.place(at(problem, position))
 
 
-def canonical(problem: LayerProblem) -> LayerProblem:
+def _rounded(problem: LayerProblem) -> LayerProblem:
     """The same problem for all densities that keep the same number of weight groups."""
-    if problem.density in (0.0, 1.0):
-        return problem
     taps = problem.kernel_size[0] * problem.kernel_size[1]
     groups = weight_groups(problem.out_channels) * problem.in_channels * taps
     if groups >= 1 / DENSITY_STEP:

@@ -176,7 +176,8 @@ class LatencyPredictor:
     def _steps(self) -> Array:
         """Greatest common step of each width variable, (widths, 1)."""
         variables = self.space.variables[: self._width_count]
-        return np.array([[float(np.gcd.reduce([int(v.step), int(v.low), int(v.high)]))] for v in variables])
+        steps = [np.gcd.reduce([int(v.step), int(v.low), int(v.high)]) for v in variables]
+        return np.array(steps, dtype=np.float64)[:, None]
 
     @cached_property
     def _terms(self) -> tuple[float, list[_Term]]:

@@ -18,7 +18,7 @@ from jcw_latency.fidelity import check
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.options import LatencyOptions
 from jcw_latency.predictor import LatencyPredictor
-from jcw_latency.profile import profile
+from jcw_latency.profiling import profile
 from jcw_latency.table import LatencyTable, device_document
 
 

@@ -1,0 +1,117 @@
+"""Checking: the statistics, and networks that run on a device that knows the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from jcw_core.errors import DeviceError
+from jcw_core.fusion import fuse
+from jcw_core.network import Network
+from jcw_core.pruning import weight_density
+from jcw_core.space import SearchSpace
+from jcw_latency import LatencyPredictor, LatencyTable
+from jcw_latency.fidelity import Fidelity, Point, check, kendall_tau, kept_macs, medians_ms, random_model
+from jcw_latency.guard import GuardedDevice
+from jcw_latency.report import FidelitySection
+from latency_samples import SyntheticDevice, TextExporter
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
+
+
+@given(
+    st.integers(2, 30).flatmap(lambda n: st.tuples(*[arrays(np.float64, n, elements=st.integers(0, 9))] * 2))
+)
+def test_kendalls_tau_is_scipys(samples: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
+    expected = kendalltau(*samples).statistic
+    if np.isnan(expected):
+        assert kendall_tau(*samples) == 1.0
+    else:
+        assert kendall_tau(*samples) == pytest.approx(expected, abs=1e-12)
+
+
+def test_statistics() -> None:
+    found = Fidelity((Point(1.1, 1.0, 10), Point(1.8, 2.0, 30), Point(3.0, 3.0, 20))).to_dict()
+    assert found["mape"] == pytest.approx(0.2 / 3)
+    assert found["max_error"] == pytest.approx(0.1)
+    assert found["bias"] == pytest.approx(0.0)
+    assert found["kendall_tau"] == 1.0
+    assert found["macs_kendall_tau"] == pytest.approx(1 / 3)
+    assert found["networks"] == 3
+    assert found["points"][1] == {"predicted_ms": 1.8, "measured_ms": 2.0, "macs": 30}
+
+
+def test_failed_rounds_do_not_count() -> None:
+    seconds = np.array([[1.0, np.nan], [3.0, np.nan], [np.nan, np.nan]])
+    np.testing.assert_array_equal(medians_ms(seconds), [2000.0, np.nan])
+
+
+def check_on(device: SyntheticDevice, table: LatencyTable, space: SearchSpace, folder: Path) -> Fidelity:
+    rng = np.random.default_rng(0)
+    return check(
+        LatencyPredictor(table, space),
+        GuardedDevice(device, 60),
+        TextExporter() if device.model_format else None,
+        space.sample(23, rng),
+        rounds=3,
+        rng=rng,
+        folder=folder,
+    )
+
+
+def test_whole_networks(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
+    found = check_on(SyntheticDevice(), table, space, tmp_path).to_dict()
+    # What is left comes from densities that small layers round.
+    assert 0 < found["mape"] < 0.01
+    assert found["kendall_tau"] > 0.97
+    assert (found["networks"], found["method"]) == (23, "networks")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_overhead_is_a_bias(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
+    found = check_on(SyntheticDevice(overhead=1.0), table, space, tmp_path)
+    assert (found.errors < -0.5).all()
+
+
+def test_layers_stand_in_for_devices_that_run_no_models(
+    table: LatencyTable, space: SearchSpace, tmp_path: Path
+) -> None:
+    found = check_on(SyntheticDevice(model_format=""), table, space, tmp_path).to_dict()
+    assert found["mape"] < 0.01
+    assert found["method"] == "layers"
+
+
+def test_networks_that_cannot_be_timed(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
+    class Silent(SyntheticDevice):
+        def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:
+            return np.full((rounds, len(paths)), np.nan)
+
+    with pytest.raises(DeviceError, match="could not time a random small"):
+        check_on(Silent(), table, space, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_random_models_are_pruned_as_asked(network: Network, space: SearchSpace) -> None:
+    rng = np.random.default_rng(7)
+    architecture = space.architecture(space.sample(1, rng)[0])
+    model = random_model(network, architecture, rng)
+    for layer, density in architecture.densities.items():
+        found = weight_density(model.weights[f"{layer}.weight"])
+        assert found == pytest.approx(density, abs=0.51 / model.weights[f"{layer}.weight"].size * 4)
+    kept = sum(
+        model.network.node_macs(u.node) * architecture.densities.get(u.name, 1.0) for u in fuse(model.network)
+    )
+    assert kept_macs(network, architecture) == round(kept)
+
+
+def test_report_section(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
+    found = check_on(SyntheticDevice(), table, space, tmp_path).to_dict()
+    html = FidelitySection().html(found)
+    assert html.count("<svg") == 2
+    assert html.count("<circle") == 46
+    assert f"{found['mape']:.1%}" in html

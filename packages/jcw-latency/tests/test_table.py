@@ -1,0 +1,219 @@
+"""Tables on disk: read back as they were; anything damaged is a FormatError that names the file."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jcw_core.errors import DeviceError, FormatError
+from jcw_core.fusion import fuse
+from jcw_core.network import Network
+from jcw_core.problem import LayerProblem
+from jcw_latency import LatencyTable, LayerGrid, npz, table_from_arrays
+from jcw_latency.table import FORMAT, describe
+
+
+def test_read_back(table: LatencyTable, table_file: Path) -> None:
+    read = LatencyTable.read(table_file)
+    assert (read.device, read.networks, read.overhead_ms) == (table.device, table.networks, table.overhead_ms)
+    assert read.settings == dict(table.settings)
+    for one, other in zip(table.grids, read.grids, strict=True):
+        assert (one.problem, dict(one.axes), one.layers) == (other.problem, dict(other.axes), other.layers)
+        for name in ("ms", "spread_ms", "rounds"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_equal_tables_are_equal_files(table: LatencyTable, table_file: Path, tmp_path: Path) -> None:
+    LatencyTable.read(table_file).write(tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == table_file.read_bytes()
+
+
+def _read(path: Path) -> LatencyTable | None:
+    """The table, or None for a ``FormatError`` that names the file. Anything else is a failure."""
+    try:
+        return LatencyTable.read(path)
+    except FormatError as error:
+        if str(path) not in str(error):
+            raise
+        return None
+
+
+def test_missing(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"none\.npz: no such file"):
+        LatencyTable.read(tmp_path / "none.npz")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_truncated(table_file: Path, data: st.DataObject) -> None:
+    content = table_file.read_bytes()
+    cut = table_file.with_name("cut.npz")
+    cut.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
+    with pytest.raises(FormatError, match=r"cut\.npz: .*profile again"):
+        LatencyTable.read(cut)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_flipped_bytes_are_found_or_harmless(
+    table: LatencyTable, table_file: Path, data: st.DataObject
+) -> None:
+    content = bytearray(table_file.read_bytes())
+    for place in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=4)):
+        content[place] ^= data.draw(st.integers(1, 255))
+    hurt = table_file.with_name("hurt.npz")
+    hurt.write_bytes(content)
+    read = _read(hurt)
+    if read is not None:
+        # The zip's checksums cover all but its own bookkeeping.
+        assert read.networks == table.networks
+        np.testing.assert_array_equal(read.grids[0].ms, table.grids[0].ms)
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_hostile_metadata(table_file: Path, data: st.DataObject) -> None:
+    """Any value in the place of any other is a FormatError or a table that holds together."""
+    with npz.Reader(table_file, FORMAT, "") as reader:
+        document = reader.metadata
+    place = document
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = data.draw(st.sampled_from(keys))
+        if not (isinstance(place[key], (dict, list)) and place[key]) or data.draw(st.booleans()):
+            break
+        place = place[key]
+    place[key] = data.draw(_json)
+    hurt = table_file.with_name("hurt.npz")
+    hurt.write_bytes(table_file.read_bytes())
+    _rewrite(hurt, document)
+    _read(hurt)
+
+
+def _rewrite(path: Path, document: object, **arrays: np.ndarray) -> None:
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    text = np.frombuffer(json.dumps(document).encode(), np.uint8)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            stem = name.removesuffix(".npy")
+            if stem == npz.METADATA or stem in arrays:
+                with archive.open(name, "w") as member:
+                    np.lib.format.write_array(member, text if stem == npz.METADATA else arrays[stem])
+            else:
+                archive.writestr(name, content)
+
+
+def test_objects_are_never_unpickled(table_file: Path) -> None:
+    with npz.Reader(table_file, FORMAT, "") as reader:
+        document = reader.metadata
+    _rewrite(table_file, document, **{"0000.ms": np.array([Bomb()], dtype=object)})
+    with pytest.raises(FormatError, match=r"0000\.ms"):
+        LatencyTable.read(table_file)
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        raise_if_called = (pytest.fail, ("unpickled",))
+        return raise_if_called
+
+
+def test_claimed_sizes_are_checked_before_memory_is_taken(table_file: Path) -> None:
+    with npz.Reader(table_file, FORMAT, "") as reader:
+        document = reader.metadata
+    document["layers"][0]["axes"] = {"in": [0.0, *(float(i) for i in range(1, 1001))], "out": [0, 16]}
+    _rewrite(table_file, document)
+    with pytest.raises(FormatError, match="expected"):
+        LatencyTable.read(table_file)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+def test_grids_hold_times(table: LatencyTable, value: float) -> None:
+    grid = table.grids[0]
+    ms = grid.ms.copy()
+    ms.flat[-1] = value
+    with pytest.raises(FormatError, match="conv2d 3x3 3 -> 16 at 8 x 8"):
+        replace(grid, ms=ms)
+
+
+def test_nan_in_a_file(table_file: Path) -> None:
+    with npz.Reader(table_file, FORMAT, "") as reader:
+        document = reader.metadata
+        array = reader.array("0001.ms", LatencyTable.read(table_file).grids[1].ms.shape, "float64").copy()
+    array.flat[3] = np.nan
+    _rewrite(table_file, document, **{"0001.ms": array})
+    with pytest.raises(FormatError, match=r"table\.npz: conv2d .* holds NaN"):
+        LatencyTable.read(table_file)
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"out": (0.0, 8.0)}, "expected 0 to 16"),
+        ({"out": (4.0, 16.0)}, "expected 0 to 16"),
+        ({"out": (0.0, 20.0, 16.0)}, "rising"),
+        ({"out": (16.0,)}, "rising"),
+        ({"depth": (0.0, 16.0)}, "'depth'"),
+    ],
+)
+def test_impossible_axes(axes: dict[str, tuple[float, ...]], message: str) -> None:
+    shape = tuple(map(len, axes.values()))
+    problem = LayerProblem("conv2d", 3, 8, 8, 16, (3, 3), (1, 1), (1, 1))
+    with pytest.raises(FormatError, match=message):
+        LayerGrid(problem, axes, np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int32))
+
+
+def test_grid_of_another_shape(table: LatencyTable) -> None:
+    with pytest.raises(FormatError, match=r"rounds has shape \(1,\)"):
+        replace(table.grids[0], rounds=np.zeros(1, np.int32))
+
+
+def test_tables_of_several_networks(table: LatencyTable, network: Network) -> None:
+    assert table.network() == table.network("small") == network
+    with pytest.raises(FormatError, match="no network 'other'"):
+        table.network("other")
+    with pytest.raises(FormatError, match="say which network"):
+        replace(table, networks=(network, Network("second", network.nodes))).network()
+
+
+def test_another_engine(table: LatencyTable) -> None:
+    table.require(replace(table.device, name="renamed"))
+    with pytest.raises(DeviceError, match="versions"):
+        table.require(replace(table.device, versions={"formula": "2"}))
+    with pytest.raises(DeviceError, match=r"isa 'none'.*'avx2'"):
+        table.require(replace(table.device, isa="avx2"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nothing": np.zeros(3)}, "no unit 'nothing'"),
+        ({"stem": np.zeros((2, 2))}, "expected the axes in, out, density"),
+        ({"stem": np.full((2, 2, 2), np.nan)}, "NaN"),
+        ({}, "no array for 'stem'"),
+    ],
+)
+def test_import_says_what_is_wrong(
+    network: Network, table: LatencyTable, change: dict[str, np.ndarray], message: str
+) -> None:
+    with pytest.raises(FormatError, match=message):
+        table_from_arrays(network, change, device=table.device)
+
+
+def test_description_of_a_problem(network: Network, table: LatencyTable) -> None:
+    labels = [describe(table.grid(network, unit).problem) for unit in fuse(network)]
+    assert "conv2d 3x3/2 depthwise 28 -> 28 at 8 x 8" in labels
+    assert any("+ residual + relu" in label for label in labels)
