@@ -125,9 +125,9 @@ def test_impossible_bounds(key: str, value: float) -> None:
 
 
 def test_bounds_that_do_not_fit_the_network() -> None:
-    with pytest.raises(ArchitectureError, match="'blok.*' matches no layer of small"):
+    with pytest.raises(ArchitectureError, match=r"'blok\.\*' matches no layer of small"):
         SearchSpace.of(small_resnet(), [Bound("blok.*", 0.5, 0.5)])
-    with pytest.raises(ArchitectureError, match="below one group of 4; give at least 0.5"):
+    with pytest.raises(ArchitectureError, match=r"below one group of 4; give at least 0\.5"):
         SearchSpace.of(small_resnet(), [Bound("stem", 0.1, 0.5)])
 
 

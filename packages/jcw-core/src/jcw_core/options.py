@@ -27,15 +27,22 @@ def option(
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a table stands, for errors: the recipe's text and file, and the table's dotted name."""
+    """Where a table stands, for errors.
+
+    Args:
+        path, text: the recipe's file and its content.
+        table: dotted name, ``""`` for the recipe itself.
+        index: which one, of an array of tables.
+    """
 
     path: Path
     text: str = ""
     table: str = ""
+    index: int = 0
 
-    def inside(self, table: str) -> Location:
+    def inside(self, table: str, index: int = 0) -> Location:
         """The location of a table inside this one."""
-        return Location(self.path, self.text, f"{self.table}.{table}" if self.table else table)
+        return Location(self.path, self.text, f"{self.table}.{table}" if self.table else table, index)
 
     def error(self, key: str, message: str) -> RecipeError:
         """An error that names file, line, table and key."""
@@ -45,16 +52,26 @@ class Location:
         return RecipeError(f"{where}: {name}: {message}")
 
     def _line(self, key: str) -> int | None:
-        """The line of ``key`` in the table's own lines, or of the table's header."""
-        table, header = "", None
+        """The line of ``key``, else of the table's header, else of the key that holds the table."""
+        table, header, headers = "", None, 0
         for number, raw in enumerate(self.text.splitlines(), start=1):
             line = raw.split("#")[0].strip()
-            if line.startswith("["):
+            if line.startswith("[") and line.endswith("]"):
                 table = line.strip("[] ")
-                header = number if table == self.table and header is None else header
-            elif table == self.table and line.split("=")[0].strip().strip("\"'") == key:
+                headers += table == self.table
+                if table == self.table and headers == self.index + 1:
+                    header = number
+            elif table == self.table and key == _key(line) and (not table or headers == self.index + 1):
                 return number
+        if header is None and self.table:
+            outer, _, name = self.table.rpartition(".")
+            return Location(self.path, self.text, outer)._line(name)
         return header
+
+
+def _key(line: str) -> str | None:
+    name, equals, _ = line.partition("=")
+    return name.strip().strip("\"'") if equals else None
 
 
 def parse(cls: type[T], table: Mapping[str, Any], where: Location) -> T:
@@ -83,7 +100,7 @@ def parse(cls: type[T], table: Mapping[str, Any], where: Location) -> T:
         raise where.error("", str(error)) from None
 
 
-def _checked(hint: Any, value: Any, one: Field[Any], key: str, where: Location) -> Any:
+def _checked(hint: Any, value: Any, one: Field[Any], key: str, where: Location, index: int = 0) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         hint = next(a for a in arguments if a is not type(None))
@@ -95,12 +112,12 @@ def _checked(hint: Any, value: Any, one: Field[Any], key: str, where: Location) 
     if origin is tuple:
         if not isinstance(value, list):
             raise where.error(key, f"expected a list, found {value!r}")
-        return tuple(_checked(arguments[0], item, one, key, where) for item in value)
+        return tuple(_checked(arguments[0], item, one, key, where, i) for i, item in enumerate(value))
     if is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise where.error(key, f"expected a table, found {value!r}")
         assert isinstance(hint, type)
-        return parse(hint, value, where.inside(key))
+        return parse(hint, value, where.inside(key, index))
     return _scalar(hint, value, one, key, where)
 
 

@@ -54,15 +54,20 @@ T = TypeVar("T", bound=Named)
 class Family(Mapping[str, T]):
     """The plugins of one family by name; an unknown name says what there is."""
 
-    def __init__(self, kind: str, members: Mapping[str, T], origins: Mapping[str, str]) -> None:
+    def __init__(
+        self, kind: str, members: Mapping[str, T], origins: Mapping[str, str], failures: Mapping[str, str]
+    ) -> None:
         self.kind = kind
         self.origins = origins
         self._members = members
+        self._failures = failures
 
     def __getitem__(self, name: str) -> T:
         if name in self._members:
             return self._members[name]
         hint = f"; install {PROVIDERS[name]}" if name in PROVIDERS else ""
+        if self._failures:
+            hint += f"; `jcw plugins` tells why these failed to load: {', '.join(self._failures)}"
         known = ", ".join(sorted(self._members)) or "none"
         raise PluginError(f"unknown {self.kind} {name!r}{hint}; there is: {known}")
 
@@ -89,7 +94,7 @@ class Registry:
         """Why each plugin that does not work was left out, by its name."""
         self._manager = pluggy.PluginManager(hookspecs.PROJECT)
         self._manager.add_hookspecs(hookspecs)
-        self._origin: dict[object, str] = {}
+        self._origin: dict[str, str] = {}
         for point in _entry_points() if installed else ():
             self._load(point)
         for name, plugin in (plugins or {}).items():
@@ -105,13 +110,13 @@ class Registry:
             if self._manager.has_plugin(name):
                 self._manager.unregister(name=name)
             return
-        self._origin[plugin] = origin or name
+        self._origin[name] = origin or name
 
     def _load(self, point: EntryPoint) -> None:
         distribution = point.dist.name if point.dist else point.value
         try:
             plugin = point.load()
-        except Exception as error:  # a plugin may fail in any way, and must not take others down
+        except (Exception, SystemExit) as error:  # a plugin may fail in any way, and take no other down
             self.failures[f"{point.name} ({distribution})"] = f"{type(error).__name__}: {error}"
             return
         self.add(f"{distribution}:{point.name}", plugin, distribution)
@@ -119,24 +124,23 @@ class Registry:
     def _family(self, kind: str, hook: str) -> Family[Any]:
         members: dict[str, Named] = {}
         origins: dict[str, str] = {}
-        for member, origin in self._collect(hook):
-            name = str(member.name)
+        for name, member, origin in self._collect(hook):
             if name in members:
                 raise PluginError(
                     f"two plugins claim the {kind} {name!r}: {origins[name]} and {origin}; uninstall one"
                 )
             members[name], origins[name] = member, origin
-        return Family(kind, members, origins)
+        return Family(kind, members, origins, self.failures)
 
-    def _collect(self, hook: str) -> Iterable[tuple[Named, str]]:
+    def _collect(self, hook: str) -> Iterable[tuple[str, Named, str]]:
         for implementation in getattr(self._manager.hook, hook).get_hookimpls():
-            origin = self._origin.get(implementation.plugin, implementation.plugin_name)
+            origin = self._origin[implementation.plugin_name]
             try:
-                found = list(implementation.function())
-            except Exception as error:  # as in _load
+                found = [(str(member.name), member, origin) for member in implementation.function()]
+            except (Exception, SystemExit) as error:  # as in _load
                 self.failures[implementation.plugin_name] = f"{hook}: {type(error).__name__}: {error}"
                 continue
-            yield from ((member, origin) for member in found)
+            yield from found
 
     @cached_property
     def backbones(self) -> Family[Backbone]:

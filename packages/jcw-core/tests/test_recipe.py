@@ -1,0 +1,238 @@
+"""Recipes and options: every mistake is one error that names the key and its line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jcw_core.errors import JcwError, RecipeError
+from jcw_core.hookspecs import hookimpl
+from jcw_core.options import Location, option, parse
+from jcw_core.recipe import load_recipe
+from jcw_core.registry import Registry
+from jcw_core.space import Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    rate: float = option(0.5, low=0, high=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    path: Path = option()
+    count: int = option(3, low=1)
+    share: float = option(0.5, low=0, high=1)
+    kind: Literal["small", "large"] = option("small")
+    flag: bool = option(False)
+    label: str | None = option(None)
+    sizes: tuple[int, ...] = option((1, 2), low=1)
+    inner: Inner = option(Inner())
+    inners: tuple[Inner, ...] = option(())
+
+    def __post_init__(self) -> None:
+        if self.count == 13:
+            raise RecipeError("13 brings bad luck")
+
+
+WHERE = Location(Path("/folder/recipe.toml"))
+
+
+def test_every_type_is_read() -> None:
+    table = {
+        "path": "data/file", "count": 4, "share": 1, "kind": "large", "flag": True, "label": "x", "sizes": [3],
+        "inner": {"rate": 0.25}, "inners": [{"rate": 0}, {}],
+    }  # fmt: skip
+    found = parse(Options, table, WHERE)
+    assert found == Options(
+        Path("/folder/data/file"), 4, 1.0, "large", True, "x", (3,), Inner(0.25), (Inner(0.0), Inner(0.5))
+    )
+    assert isinstance(found.share, float)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cuont": 1}, "cuont: unknown key; did you mean 'count'"),
+        ({"zzz": 1}, "zzz: unknown key; known keys: path, count"),
+        ({"path": None}, "path: expected Path, found None"),
+        ({"path": 3}, "path: expected Path, found 3"),
+        ({"count": 1.5}, "count: expected int, found 1.5"),
+        ({"count": True}, "count: expected int, found True"),
+        ({"count": "4"}, "count: expected int, found '4'"),
+        ({"count": 0}, "count: 0 is impossible; expected at least 1"),
+        ({"share": 1.01}, "share: 1.01 is impossible; expected from 0 to 1"),
+        ({"share": float("nan")}, "share: nan is impossible"),
+        ({"share": False}, "share: expected float, found False"),
+        ({"kind": "huge"}, "kind: 'huge' is not one of 'small', 'large'"),
+        ({"kind": ["small"]}, "kind: .* is not one of"),
+        ({"flag": 1}, "flag: expected bool, found 1"),
+        ({"label": 1}, "label: expected str, found 1"),
+        ({"sizes": 3}, "sizes: expected a list, found 3"),
+        ({"sizes": [3, 0]}, "sizes: 0 is impossible"),
+        ({"sizes": [3, "4"]}, "sizes: expected int, found '4'"),
+        ({"inner": 3}, "inner: expected a table, found 3"),
+        ({"inner": {"rate": 2}}, r"\[inner\] rate: 2.0 is impossible"),
+        ({"inners": [{"rat": 1}]}, r"\[inners\] rat: unknown key; did you mean 'rate'"),
+        ({"count": 13}, "13 brings bad luck"),
+    ],
+)
+def test_each_mistake_names_its_key(change: dict[str, object], message: str) -> None:
+    with pytest.raises(RecipeError, match=message) as error:
+        parse(Options, {"path": "p", **change}, WHERE)
+    assert "/folder/recipe.toml" in str(error.value)
+
+
+def test_a_required_key() -> None:
+    with pytest.raises(RecipeError, match="path: is missing"):
+        parse(Options, {}, WHERE)
+
+
+class Data:
+    name = "data"
+    options = Options
+
+    @hookimpl
+    def jcw_register_datasets(self):
+        return [self]
+
+
+class SearchStage:
+    name = section = "search"
+    options = Inner
+    reads = makes = ()
+
+    @hookimpl
+    def jcw_register_stages(self):
+        return [self]
+
+
+GOOD = """\
+# A comment with [brackets] and key = value.
+[run]
+seed = 7
+
+[network]
+backbone = "any"   # [not a table]
+
+[data]
+name = "data"
+path = "images"
+holdout = 5
+
+[[space.bounds]]
+layers = "a"
+width = 0.5
+density = 0.5
+
+[[space.bounds]]
+layers = "b"
+
+width = 0.25
+density = 0.125
+"""
+
+
+def load(tmp_path: Path, text: str, overrides: dict[str, object] | None = None):
+    path = tmp_path / "recipe.toml"
+    path.write_text(text)
+    registry = Registry({"data": Data(), "search": SearchStage()}, installed=False)
+    return load_recipe(path, registry, overrides)
+
+
+def test_a_good_recipe(tmp_path: Path) -> None:
+    recipe = load(tmp_path, GOOD)
+    assert recipe.run.seed == 7
+    assert recipe.data.options.path == tmp_path / "images"
+    assert recipe.split.holdout == 5
+    assert recipe.device is None
+    assert recipe.space.bounds == (Bound("a", 0.5, 0.5), Bound("b", 0.25, 0.125))
+    assert recipe.options(Inner) == Inner(0.5)
+    assert recipe.table("search") == Inner(0.5)
+    assert set(recipe.table("data")) == {"data", "split"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("seed = 7", "sed = 7", 3, r"\[run\] sed: unknown key; did you mean 'seed'"),
+        ("seed = 7", "seed = -7", 3, r"\[run\] seed: -7 is impossible"),
+        ("seed = 7", "seed = 2.5", 3, r"\[run\] seed: expected int"),
+        ('backbone = "any"', "", 5, r"\[network\]: give either backbone or file"),
+        ('name = "data"', 'name = "dat"', 9, r"\[data\] name: unknown dataset 'dat'; there is: data"),
+        (
+            'name = "data"',
+            "name = 3",
+            9,
+            r"\[data\] name: expected the name of a plugin, found 3; there is: data",
+        ),
+        ('path = "images"', "path = 1", 10, r"\[data\] path: expected Path"),
+        ('path = "images"', "", 8, r"\[data\] path: is missing"),
+        ("holdout = 5", "holdout = 0", 11, r"\[data\] holdout: 0 is impossible"),
+        ("width = 0.5", "width = 1.5", 13, r"\[space.bounds\]: bound for 'a': width = 1.5 is impossible"),
+        ("density = 0.125", "density = 1.125", 18, r"\[space.bounds\]: bound for 'b': density = 1.125"),
+        ("width = 0.25", 'width = "x"', 21, r"\[space.bounds\] width: expected float, found 'x'"),
+        ("width = 0.25", "wdith = 1", 21, r"\[space.bounds\] wdith: unknown key; did you mean 'width'"),
+        ("[run]", "[rnu]", 2, r"rnu\]?: unknown table; known are run, network, data, device, space, search"),
+        ("[run]", "run = 3\n[search]", 2, "run: expected a table, found 3"),
+    ],
+)
+def test_each_mistake_names_its_line(tmp_path: Path, old: str, new: str, line: int, message: str) -> None:
+    assert old in GOOD
+    with pytest.raises(RecipeError, match=rf"recipe\.toml:{line}: \[?{message}".replace(r"\[?\[", r"\[")):
+        load(tmp_path, GOOD.replace(old, new, 1))
+
+
+def test_an_inline_table_is_found_by_the_key_that_holds_it(tmp_path: Path) -> None:
+    text = GOOD.split("[[")[0] + '[space]\nstep = 4\nbounds = [{layers = "a", width = 0.5, density = 2}]\n'
+    with pytest.raises(RecipeError, match=r"toml:15: \[space.bounds\]: bound for 'a': density = 2"):
+        load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "content", [b"[run", b"a = 1\na = 2", b"\xff\xfe\x00", b"x = 99999999999999999999999999e9999e"]
+)
+def test_what_is_no_toml(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_bytes(content)
+    with pytest.raises(RecipeError, match=r"recipe\.toml: not a TOML file"):
+        load_recipe(path, Registry(installed=False))
+
+
+def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"none\.toml: no such file"):
+        load_recipe(tmp_path / "none.toml", Registry(installed=False))
+    with pytest.raises(RecipeError, match="not a TOML file"):
+        load_recipe(tmp_path, Registry(installed=False))
+
+
+def test_overrides_replace_and_are_checked(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD, {"run.seed": 8, "search.rate": 1}).options(Inner) == Inner(1.0)
+    with pytest.raises(RecipeError, match="seed: expected int, found 'x'"):
+        load(tmp_path, GOOD, {"run.seed": "x"})
+    with pytest.raises(RecipeError, match=r"cannot set 'seed'; expected TABLE\.KEY"):
+        load(tmp_path, GOOD, {"seed": 1})
+
+
+_toml = st.recursive(
+    st.sampled_from(["1", "-1", "0.5", "nan", "inf", "true", '""', '"any"', "1979-05-27", "[]", "{}"]),
+    lambda inner: (
+        st.lists(inner, max_size=2).map(lambda xs: f"[{', '.join(xs)}]")
+        | inner.map(lambda x: f"{{ layers = {x} }}")
+    ),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from([line for line in GOOD.splitlines() if " = " in line and line[0] != "#"]), _toml)
+def test_any_value_in_any_place(tmp_path_factory: pytest.TempPathFactory, line: str, value: str) -> None:
+    text = GOOD.replace(line, f"{line.split(' = ')[0]} = {value}", 1)
+    try:
+        load(tmp_path_factory.mktemp("recipe"), text)
+    except JcwError as error:
+        assert "recipe.toml:" in str(error)  # noqa: PT017
+        assert "\n" not in str(error)  # noqa: PT017

@@ -1,0 +1,193 @@
+"""The registry: every hook is called, plugins clash by name, broken ones do not take others down."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from jcw_core.errors import PluginError
+from jcw_core.hookspecs import hookimpl
+from jcw_core.protocols import Progress
+from jcw_core.registry import Registry
+
+FAMILIES = {
+    "jcw_register_backbones": ("backbones", "backbone"),
+    "jcw_register_devices": ("devices", "device"),
+    "jcw_register_objectives": ("objectives", "objective"),
+    "jcw_register_selections": ("selections", "selection strategy"),
+    "jcw_register_datasets": ("datasets", "dataset"),
+    "jcw_register_exporters": ("exporters", "exporter"),
+    "jcw_register_stages": ("stages", "stage"),
+    "jcw_register_report": ("report_sections", "report section"),
+    "jcw_register_commands": ("commands", "command"),
+}
+
+
+def plugin(hook: str, function) -> SimpleNamespace:
+    return SimpleNamespace(**{hook: hookimpl(function)})
+
+
+def named(*names: str):
+    return lambda: [SimpleNamespace(name=name) for name in names]
+
+
+@pytest.mark.parametrize("hook", FAMILIES)
+def test_each_family_comes_from_its_hook(hook: str) -> None:
+    family, _ = FAMILIES[hook]
+    registry = Registry(
+        {"one": plugin(hook, named("a", "b")), "two": plugin(hook, named("c"))}, installed=False
+    )
+    assert sorted(getattr(registry, family)) == ["a", "b", "c"]
+    assert getattr(registry, family).origins == {"a": "one", "b": "one", "c": "two"}
+    assert all(len(getattr(registry, other)) == 0 for other, _ in FAMILIES.values() if other != family)
+
+
+@pytest.mark.parametrize("hook", FAMILIES)
+def test_two_plugins_that_claim_one_name(hook: str) -> None:
+    family, kind = FAMILIES[hook]
+    registry = Registry({"one": plugin(hook, named("a")), "two": plugin(hook, named("a"))}, installed=False)
+    with pytest.raises(PluginError, match=f"two plugins claim the {kind} 'a': .*(one and two|two and one)"):
+        getattr(registry, family)
+
+
+def _fails():
+    raise RuntimeError("no such library")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        _fails,
+        lambda: None,
+        lambda: 3,
+        lambda: [object()],
+        lambda: (_ for _ in [1 / 0]),
+        lambda: sys.exit("no"),
+    ],
+)
+def test_a_plugin_that_fails_is_named_and_the_others_work(broken) -> None:
+    hook = "jcw_register_devices"
+    registry = Registry({"bad": plugin(hook, broken), "good": plugin(hook, named("a"))}, installed=False)
+    assert list(registry.devices) == ["a"]
+    assert list(registry.failures) == ["bad"]
+    assert registry.failures["bad"].startswith(hook)
+    with pytest.raises(
+        PluginError, match=r"unknown device 'x'; `jcw plugins` tells why .*: bad; there is: a"
+    ):
+        registry.devices["x"]
+
+
+def test_hooks_that_do_not_exist_or_have_another_signature() -> None:
+    registry = Registry(
+        {
+            "typo": plugin("jcw_register_device", named("a")),
+            "arguments": plugin("jcw_register_devices", lambda recipe: []),
+            "good": plugin("jcw_register_devices", named("a")),
+        },
+        installed=False,
+    )
+    assert set(registry.failures) == {"typo", "arguments"}
+    assert "jcw_register_device" in registry.failures["typo"]
+    assert list(registry.devices) == ["a"]
+
+
+def test_unknown_names_say_what_there_is_and_what_to_install() -> None:
+    registry = Registry({"one": plugin("jcw_register_devices", named("b", "a"))}, installed=False)
+    with pytest.raises(PluginError, match=r"unknown device 'host'; install jcw-kernels; there is: a, b$"):
+        registry.devices["host"]
+    with pytest.raises(PluginError, match=r"unknown backbone 'vgg'; there is: none$"):
+        registry.backbones["vgg"]
+    assert "host" not in registry.devices
+
+
+def test_progress_reaches_every_listener() -> None:
+    heard: list[tuple[str, Progress]] = []
+
+    def listener(name: str):
+        return plugin("jcw_progress", lambda event: heard.append((name, event)))
+
+    event = Progress("search", "generation", 1, 10)
+    Registry({"one": listener("one"), "two": listener("two")}, installed=False).progress(event)
+    assert sorted(heard, key=lambda h: h[0]) == [("one", event), ("two", event)]
+
+
+def test_what_a_listener_raises_ends_the_run() -> None:
+    def stop(event: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Registry({"one": plugin("jcw_progress", stop)}, installed=False).progress(Progress("s", "u", 0, 1))
+
+
+def _install(folder: Path, distribution: str, module: str, code: str) -> None:
+    """What pip leaves behind of a plugin, without pip."""
+    (folder / f"{module}.py").write_text(textwrap.dedent(code))
+    info = folder / f"{module}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[jcw]\n{module} = {module}\n")
+
+
+DEVICE = """
+    from types import SimpleNamespace
+    from jcw_core.hookspecs import hookimpl
+
+    @hookimpl
+    def jcw_register_devices():
+        return [SimpleNamespace(name="shared")]
+"""
+
+
+def _python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_installed_plugins_clash_by_distribution_and_fail_alone(tmp_path: Path) -> None:
+    _install(tmp_path, "alpha-devices", "alpha", DEVICE)
+    _install(tmp_path, "beta-devices", "beta", DEVICE)
+    _install(tmp_path, "gamma-devices", "gamma", "import a_module_that_is_not_there")
+    result = _python(
+        tmp_path,
+        """
+        from jcw_core.errors import PluginError
+        from jcw_core.registry import Registry
+        registry = Registry()
+        print(registry.failures["gamma (gamma-devices)"])
+        print("resnet18" in registry.backbones)
+        try:
+            registry.devices
+        except PluginError as error:
+            print(error)
+        """,
+    )
+    assert result.stdout.splitlines() == [
+        "ModuleNotFoundError: No module named 'a_module_that_is_not_there'",
+        "True",
+        "two plugins claim the device 'shared': alpha-devices and beta-devices; uninstall one",
+    ], result.stderr
+
+
+def test_listing_plugins_imports_no_implementation(tmp_path: Path) -> None:
+    result = _python(
+        tmp_path,
+        """
+        import sys
+        from jcw_core.registry import Registry
+        registry = Registry()
+        list(registry.commands), list(registry.stages)
+        print([m for m in ("torch", "PIL", "scipy", "matplotlib") if m in sys.modules])
+        """,
+    )
+    assert result.stdout == "[]\n", result.stderr
