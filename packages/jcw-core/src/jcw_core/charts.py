@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 12, 46
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 28, 46
 
 STYLE = """
 svg.chart { font: 12px system-ui, sans-serif; max-width: 100%; height: auto; }
@@ -224,8 +224,8 @@ def _marks(series: Series, frame: _Frame, colour: int) -> str:
     return "".join(parts)
 
 
-def _legend(entries: Sequence[tuple[str, int]], y: int = _TOP + 10) -> str:
-    parts, x = [], _LEFT + 12.0
+def _legend(entries: Sequence[tuple[str, int]], y: int = _TOP - 12) -> str:
+    parts, x = [], float(_LEFT)
     for label, colour in entries:
         parts.append(f'<rect class="bar s{colour % 6}" x="{x:.0f}" y="{y - 8}" width="9" height="9"/>')
         parts.append(f'<text x="{x + 13:.0f}" y="{y}">{escape(label)}</text>')

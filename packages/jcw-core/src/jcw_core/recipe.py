@@ -135,12 +135,14 @@ def load_recipe(path: Path, registry: Registry, overrides: Mapping[str, Any] | N
 
 def _override(document: dict[str, Any], overrides: Mapping[str, Any]) -> None:
     for dotted, value in overrides.items():
-        table, _, key = dotted.partition(".")
-        if not key:
+        *tables, key = dotted.split(".")
+        if not tables:
             raise RecipeError(f"cannot set {dotted!r}; expected TABLE.KEY, e.g. search.generations")
-        target = document.setdefault(table, {})
-        if not isinstance(target, dict):
-            raise RecipeError(f"cannot set {dotted!r}: {table} is not a table")
+        target = document
+        for table in tables:
+            target = target.setdefault(table, {})
+            if not isinstance(target, dict):
+                raise RecipeError(f"cannot set {dotted!r}: {table} is not a table")
         target[key] = value
 
 

@@ -67,7 +67,7 @@ def assemble(context: Context) -> dict[str, Any]:
         "layers": _layers(context),
         "front": _front(context),
         "baseline": rows.pop(records.BASELINE),
-        "models": list(rows.values()),
+        "models": sorted(rows.values(), key=lambda row: row["predicted_latency_ms"] or 0.0),
     }
     for section in context.registry.report_sections.values():
         data = section.data(context)

@@ -11,9 +11,9 @@ from jcw_core.protocols import ReportSection
 
 _STYLE = """
 :root { color-scheme: light dark; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid #8884; }
+th, td { text-align: right; white-space: nowrap; padding: .3rem .6rem; border-bottom: 1px solid #8884; }
 th:first-child, td:first-child { text-align: left; }
 caption, .note { color: #777; text-align: left; font-size: 13px; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
@@ -35,7 +35,7 @@ def render(report: Mapping[str, Any], sections: Sequence[ReportSection]) -> str:
         "<h2>Models</h2>",
         _table(report),
         "<h2>What each model keeps</h2>",
-        *(_bars(report, model) for model in report["models"]),
+        *(_bars(report, model, is_open=model is report["models"][0]) for model in report["models"]),
     ]
     for section in sections:
         if section.name in report:
@@ -98,7 +98,7 @@ def _table(report: Mapping[str, Any]) -> str:
         "MACs", "weights kept", "file",
     )  # fmt: skip
     dense = report["baseline"]["measured_latency_ms"]
-    rows = [report["baseline"], *sorted(report["models"], key=lambda m: m["predicted_latency_ms"] or 0)]
+    rows = [report["baseline"], *report["models"]]
     body = "".join(f"<tr>{''.join(f'<td>{c}</td>' for c in _cells(row, dense))}</tr>" for row in rows)
     return (
         '<div class="scroll"><table><thead><tr>'
@@ -127,7 +127,7 @@ def _ms(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _bars(report: Mapping[str, Any], model: Mapping[str, Any]) -> str:
+def _bars(report: Mapping[str, Any], model: Mapping[str, Any], *, is_open: bool) -> str:
     widths, densities = model["architecture"]["widths"], model["architecture"]["densities"]
     names = list(dict.fromkeys(layer["name"] for layer in report["layers"]))
     full = {layer["name"]: layer["channels"] for layer in report["layers"] if "channels" in layer}
@@ -138,4 +138,4 @@ def _bars(report: Mapping[str, Any], model: Mapping[str, Any]) -> str:
             "density": [densities.get(n, 1.0) for n in names],
         },
     )
-    return f"<details><summary>{escape(model['id'])}</summary>{chart}</details>"
+    return f"<details{' open' if is_open else ''}><summary>{escape(model['id'])}</summary>{chart}</details>"

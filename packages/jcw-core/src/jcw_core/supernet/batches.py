@@ -88,8 +88,12 @@ def augment(
 
 def to_tensor(pixels: NDArray[np.uint8], dataset: Dataset, arithmetic: Arithmetic) -> Tensor:
     """Normalise (n, channels, height, width) pixels and lay them out for the arithmetic."""
-    layout = torch.channels_last if arithmetic.channels_last else torch.contiguous_format
-    return torch.from_numpy(normalise(pixels, dataset)).contiguous(memory_format=layout)
+    images = normalise(pixels, dataset)
+    if not arithmetic.channels_last:
+        return torch.from_numpy(np.ascontiguousarray(images))
+    # By way of NHWC, because torch's own conversion leaves images of one channel as they are, and
+    # every later layer takes over the strides of its input.
+    return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 2, 3, 1))).permute(0, 3, 1, 2)
 
 
 class FixedImages(Sequence[Batch]):
