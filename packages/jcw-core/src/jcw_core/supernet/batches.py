@@ -88,12 +88,14 @@ def augment(
 
 def to_tensor(pixels: NDArray[np.uint8], dataset: Dataset, arithmetic: Arithmetic) -> Tensor:
     """Normalise (n, channels, height, width) pixels and lay them out for the arithmetic."""
-    images = normalise(pixels, dataset)
+    images = torch.from_numpy(np.ascontiguousarray(normalise(pixels, dataset)))
     if not arithmetic.channels_last:
-        return torch.from_numpy(np.ascontiguousarray(images))
-    # By way of NHWC, because torch's own conversion leaves images of one channel as they are, and
-    # every later layer takes over the strides of its input.
-    return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 2, 3, 1))).permute(0, 3, 1, 2)
+        return images
+    _, channels, height, width = images.shape
+    strides = (channels * height * width, 1, width * channels, channels)
+    # Strides written out, because torch leaves those of images of one channel as they are, and every
+    # later layer takes over the layout of its input.
+    return images.contiguous(memory_format=torch.channels_last).as_strided(images.shape, strides)
 
 
 class FixedImages(Sequence[Batch]):
