@@ -47,7 +47,7 @@ class Decoder:
             DataError: not an image, damaged, or above 64 Mi pixels.
         """
         try:
-            from PIL import Image
+            from PIL import Image, UnidentifiedImageError
         except ImportError:
             raise DataError("decoding images needs Pillow; pip install 'jcw-core[images]'") from None
         try:
@@ -60,10 +60,12 @@ class Decoder:
                         f"is too large; expected at most {_PIXEL_LIMIT} pixels"
                     )
                 cut = self._cut(image.convert("L" if self.channels == 1 else "RGB"), scaled)
+        except UnidentifiedImageError:
+            raise DataError(f"{place}: not a {', '.join(_FORMATS)} file that can be read") from None
         # What Pillow raises for a damaged file depends on its format and on where the damage is.
         except (OSError, EOFError, SyntaxError, ValueError, TypeError, IndexError, KeyError, struct.error,
                 Image.DecompressionBombError) as error:  # fmt: skip
-            raise DataError(f"{place}: not an image that can be read ({error})") from None
+            raise DataError(f"{place}: cannot be decoded ({error}); fetch it again") from None
         pixels = np.asarray(cut, dtype=np.uint8).reshape(self.size, self.size, self.channels)
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 

@@ -80,7 +80,7 @@ class ImageFiles:
 
     def _load(self, index: int) -> NDArray[np.uint8]:
         name = self._files[index].name
-        pixels = self._decode(self._source.read(name), f"{self._path}: {name}")
+        pixels = self._decode(self._source.read(name), f"{self._path}/{name}")
         if index < len(self._cache):
             self._cache[index] = pixels
             self._cached[index] = True

@@ -81,7 +81,7 @@ class ZipSource:
 
     def read(self, name: str) -> bytes:
         """The content of one member."""
-        place = f"{self._path}: {name}"
+        place = f"{self._path}/{name}"
         _check_size(place, self._zip.getinfo(name).file_size)
         try:
             return self._zip.read(name)
