@@ -1,4 +1,4 @@
-"""Run the kernel tests as an ARM machine would: cross-build the wheel, emulate the processor.
+"""Run the kernel tests as an ARM machine would: cross-build wheel and jcw-device, emulate the processor.
 
 ``python tools/arm_tests.py CACHE [pytest arguments]`` makes what is missing in the folder ``CACHE``:
 an arm64 Debian, the packages that the tests need, the wheel. Nothing is emulated while it is made.
@@ -40,9 +40,23 @@ def main(arguments: Sequence[str]) -> int:
     root = userland(cache / "root")
     wheels = build_wheels(root, cache)
     site = install(cache, wheels)
-    environment = {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    tests = arguments[1:] or [str(PACKAGE / "tests")]
-    command = [str(launcher(root)), "-m", "pytest", "-p", "no:cacheprovider", *tests]
+    python = root / "usr" / "bin"
+    environment = {
+        "PYTHONPATH": str(site),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "JCW_DEVICE_PROGRAM": launcher(cache / "jcw-device", cache / "build" / "jcw-device", root),
+    }
+    # The launcher stands where Python looks for its library, so that sys.executable can be started again.
+    interpreter = launcher(python / "python-emulated", python / f"python{PYTHON}", root)
+    command = [
+        interpreter,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        *(arguments[1:] or [str(PACKAGE / "tests")]),
+    ]
     return subprocess.run(command, env=os.environ | environment, check=False).returncode
 
 
@@ -88,6 +102,7 @@ def build_wheels(root: Path, cache: Path) -> list[Path]:
         "cmake.args": f"-DCMAKE_TOOLCHAIN_FILE={PACKAGE / 'cmake' / 'aarch64.cmake'}",
         # Without it CMake asks the interpreter that runs, and takes the headers of this machine.
         "cmake.define.Python_INCLUDE_DIR": str(root / "usr" / "include" / f"python{PYTHON}"),
+        "cmake.define.JCW_DEVICE": "ON",
     }
     target = {
         "ARM_ROOT": str(root),
@@ -114,22 +129,16 @@ def install(cache: Path, wheels: Sequence[Path]) -> Path:
     return site
 
 
-def launcher(root: Path) -> Path:
-    """A command like the userland's own ``python``, for the emulated processor.
-
-    It stands where Python looks for its library, and calls itself ``sys.executable``, so that tests
-    can start another interpreter.
-    """
-    folder = root / "usr" / "bin"
-    script = folder / "python-emulated"
+def launcher(script: Path, program: Path, root: Path) -> str:
+    """A command that runs an ARM program on the emulated processor, under the command's own name."""
     emulator = f'qemu-aarch64-static -cpu "${{JCW_ARM_CPU:-cortex-a72}}" -L "{root}"'
-    script.write_text(f'#!/bin/sh\nexec {emulator} -0 "$0" "{folder}/python{PYTHON}" "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {emulator} -0 "$0" "{program}" "$@"\n')
     script.chmod(0o755)
-    return script
+    return str(script)
 
 
 def pip(*arguments: str, environment: dict[str, str] | None = None) -> None:
-    """This interpreter's pip."""
+    """Run pip of the interpreter that runs."""
     run(sys.executable, "-m", "pip", *arguments, environment=environment)
 
 

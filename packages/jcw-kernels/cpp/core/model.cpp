@@ -117,6 +117,8 @@ void read_weights(const Safetensors& file, Unit& unit) {
   unit.bias = floats(tensor(file, bias), bias, unit.out_channels);
 }
 
+}  // namespace
+
 Unit read_unit(const Json& entry, int known_tensors) {
   Unit unit;
   unit.name = entry.at("name").text("name");
@@ -133,8 +135,6 @@ Unit read_unit(const Json& entry, int known_tensors) {
   unit.padding = pair(entry, "padding", 0, {0, 0});
   return unit;
 }
-
-}  // namespace
 
 Model Model::parse(std::span<const std::byte> bytes) {
   const Safetensors file = Safetensors::parse(bytes);

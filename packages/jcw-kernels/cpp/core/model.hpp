@@ -10,6 +10,8 @@
 
 namespace jcw {
 
+class Json;
+
 struct Shape {
   int channels = 0, height = 1, width = 1;
 
@@ -43,6 +45,9 @@ struct Unit {
   int taps() const { return kernel.y * kernel.x; }
   std::int64_t positions() const { return std::int64_t{in.channels} / groups * taps(); }  // weights per output channel
 };
+
+// Reads one unit of a program, without weights and shapes; its inputs lie below `known_tensors`. Throws FormatError.
+Unit read_unit(const Json& entry, int known_tensors);
 
 struct Model {
   Shape input;

@@ -1,134 +1,173 @@
 // jcw-device: times layers and runs models on machines without Python.
 //
-//   jcw-device layers FILE     one JSON line per line of FILE (see problem.hpp)
-//   jcw-device run MODEL       the outputs for a fixed image, and the time of one image
-//   jcw-device info            instruction sets that run here
+// It talks in lines of JSON on standard output, each written when it is known, so that whoever drives
+// it over a network sees progress and loses nothing but the last round when the line breaks.
 //
-// Options: --threads N, --isa NAME, --rounds N, --once (a single pass without warm-up, for counting instructions).
+//   jcw-device describe
+//       {"cpu": "Cortex-A72, Raspberry Pi 4 ...", "isa": "neon", "isas": ["neon", "scalar"], "version": "0.1.0"}
+//   jcw-device layers FILE
+//       FILE has one JSON object per line: the fields of jcw_core.problem.LayerProblem. As many layers as fit
+//       in memory are prepared at a time, then visited once per round. For each such batch one line says
+//       which kernels it runs, and one per round how long each layer took for one image; `first` counts layers from 0:
+//         {"first": 0, "kernels": ["sparse", ...], "macs": [...]}
+//         {"first": 0, "round": 0, "seconds": [0.00123, null, ...]}
+//       null is a layer that this machine cannot hold; standard error says why.
+//   jcw-device run MODEL...
+//       The same line per round for whole models. With --input, a file of raw float32 images (channel-major,
+//       little-endian), one model's outputs are written to the file --output, and nothing is timed.
+//
+// Options: --rounds N (default 1), --visit-ms X (how long a visit repeats a layer, default 1, or a model, default
+// 20), --threads N, --isa NAME, --once (one cold pass over everything, for counting instructions).
+// Exit status: 0, or 2 with one line on standard error.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/isa.hpp"
 #include "core/program.hpp"
+#include "device/describe.hpp"
+#include "device/options.hpp"
 #include "device/problem.hpp"
+#include "device/rounds.hpp"
 
 namespace {
 
-struct Options {
-  std::string command, file, isa;
-  int threads = 1, rounds = 20;
-  bool once = false;
-};
+using Batch = std::vector<std::unique_ptr<jcw::Timed>>;
 
-struct UsageError : jcw::Error {
-  using Error::Error;
-};
+// Layers that are in memory at one time; the smallest boards have 512 MB.
+constexpr std::int64_t kBatchBytes = 256 << 20;
 
-int whole_number(const std::string& text, int high) {
-  const int number = std::atoi(text.c_str());
-  if (number < 1 || number > high) throw UsageError("'" + text + "' is not a number from 1 to " + std::to_string(high));
-  return number;
-}
-
-Options parse_options(int count, char** words) {
-  Options options;
-  std::vector<std::string> plain;
-  for (int i = 1; i < count; ++i) {
-    const std::string word = words[i];
-    const bool takes_value = word == "--threads" || word == "--isa" || word == "--rounds";
-    if (takes_value && i + 1 == count) throw UsageError(word + " needs a value");
-    if (word == "--threads") options.threads = whole_number(words[++i], 256);
-    else if (word == "--rounds") options.rounds = whole_number(words[++i], 1000000);
-    else if (word == "--isa") options.isa = words[++i];
-    else if (word == "--once") options.once = true;
-    else if (word.rfind("--", 0) == 0) throw UsageError("unknown option " + word);
-    else plain.push_back(word);
-  }
-  if (plain.empty() || plain.size() != (plain[0] == "info" ? 1u : 2u))
-    throw UsageError("usage: jcw-device layers FILE | run MODEL | info [--threads N] [--isa NAME] [--rounds N] [--once]");
-  options.command = plain[0];
-  if (plain.size() == 2) options.file = plain[1];
-  return options;
-}
-
-// Smooth, signed and the same on every machine.
-std::vector<float> fixed_image(std::int64_t floats) {
-  std::vector<float> image(static_cast<std::size_t>(floats));
-  for (std::size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(static_cast<int>(i * 37 % 201) - 100) / 64;
-  return image;
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
-double time_program(jcw::Program& program, int first_unit, const Options& options) {
-  const std::vector<float> image = fixed_image(program.input_floats());
-  std::vector<float> output(static_cast<std::size_t>(program.output_floats()));
-  if (options.once) return program.time_from(0, image.data(), 1);
-  program.run(image.data(), 1, output.data());
-  std::vector<double> seconds;
-  for (int i = 0; i < options.rounds; ++i) seconds.push_back(program.time_from(first_unit, image.data(), 1));
-  return median(seconds);
-}
-
-std::ifstream opened(const std::string& path) {
+std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw jcw::FormatError(path + ": cannot be opened");
-  return file;
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void time_layers(const Options& options) {
-  std::ifstream file = opened(options.file);
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    if (line.empty() || line[0] == '#') continue;
-    jcw::Program program(jcw::problem_model(jcw::parse_problem(line, number)), options.threads, options.isa);
-    const double seconds = time_program(program, 1, options);
-    const jcw::Step& step = program.steps().back();
-    std::printf("{\"line\": %d, \"seconds\": %.9g, \"macs\": %.0f, \"kernel\": \"%s\", \"isa\": \"%s\"}\n", number, seconds,
-                step.macs, step.kernel.c_str(), program.kernels().name);
+std::vector<std::string> lines_of(const std::string& path) {
+  std::vector<std::string> lines;
+  const std::string text = contents(path);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    if (end > begin) lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+std::unique_ptr<jcw::Program> bind(jcw::Model model, const jcw::Options& options) {
+  return std::make_unique<jcw::Program>(std::move(model), options.threads, options.isa);
+}
+
+void time_batch(Batch& batch, std::size_t first, double default_ms, const jcw::Options& options) {
+  const double visit_ms = options.visit_ms > 0 ? options.visit_ms : default_ms;
+  if (options.once) jcw::print_once(batch, first);
+  else jcw::print_rounds(batch, first, options.rounds, visit_ms / 1e3);
+}
+
+void print_layers(const Batch& batch, std::size_t first) {
+  std::string kernels, macs;
+  for (const auto& layer : batch) {
+    const jcw::Step* step = layer ? &layer->program().steps().back() : nullptr;
+    const char* comma = kernels.empty() ? "" : ", ";
+    kernels.append(comma).append(step ? jcw::quoted(step->kernel) : "null");
+    macs.append(comma).append(step ? std::to_string(static_cast<long long>(step->macs)) : "null");
+  }
+  std::printf("{\"first\": %zu, \"kernels\": [%s], \"macs\": [%s]}\n", first, kernels.c_str(), macs.c_str());
+  std::fflush(stdout);
+}
+
+// Bytes that the layer takes, 0 when the machine cannot hold it.
+std::int64_t prepare(const std::string& line, std::size_t number, Batch& batch, const jcw::Options& options) try {
+  jcw::Layer layer = jcw::parse_layer(line);
+  const std::int64_t weights = layer.weight_bytes();
+  batch.push_back(nullptr);
+  batch.back() = std::make_unique<jcw::Timed>(bind(std::move(layer.model), options), layer.unit);
+  return weights + batch.back()->program().memory_floats() * static_cast<std::int64_t>(sizeof(float));
+} catch (const jcw::FormatError& error) {
+  throw jcw::FormatError("layer " + std::to_string(number) + ": " + error.what());
+} catch (const std::bad_alloc&) {
+  std::fprintf(stderr, "jcw-device: layer %zu: not enough memory\n", number);
+  return 0;
+} catch (const jcw::DeviceError& error) {
+  std::fprintf(stderr, "jcw-device: layer %zu: %s\n", number, error.what());
+  return 0;
+}
+
+void time_layers(const jcw::Options& options) {
+  jcw::choose_isa(options.isa);  // an unknown one is the caller's mistake, not a layer's
+  const std::vector<std::string> lines = lines_of(options.files[0]);
+  for (std::size_t first = 0; first < lines.size();) {
+    Batch batch;
+    std::int64_t bytes = 0;
+    while (first + batch.size() < lines.size() && bytes < kBatchBytes) {
+      const std::size_t number = first + batch.size();
+      bytes += prepare(lines[number], number, batch, options);
+    }
+    print_layers(batch, first);
+    time_batch(batch, first, 1.0, options);
+    first += batch.size();
   }
 }
 
-void run_model(const Options& options) {
-  std::ifstream file = opened(options.file);
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  jcw::Program program(jcw::Model::parse(std::as_bytes(std::span(bytes))), options.threads, options.isa);
-  const std::vector<float> image = fixed_image(program.input_floats());
-  std::vector<float> output(static_cast<std::size_t>(program.output_floats()));
-  program.run(image.data(), 1, output.data());
-  std::printf("{\"seconds\": %.9g, \"isa\": \"%s\", \"threads\": %d, \"output\": [", time_program(program, 0, options),
-              program.kernels().name, program.threads());
-  for (std::size_t i = 0; i < output.size(); ++i) {
-    // JSON has no word for what is not finite.
-    if (std::isfinite(output[i])) std::printf("%s%.9g", i ? ", " : "", static_cast<double>(output[i]));
-    else std::printf("%snull", i ? ", " : "");
-  }
-  std::printf("]}\n");
+jcw::Model parsed(const std::string& path, const std::string& file) try {
+  return jcw::Model::parse(std::as_bytes(std::span(file)));
+} catch (const jcw::FormatError& error) {
+  throw jcw::FormatError(path + ": " + error.what());
 }
 
-void print_info() {
-  for (const std::string& isa : jcw::available_isas()) std::printf("%s\n", isa.c_str());
+std::unique_ptr<jcw::Program> load(const std::string& path, const jcw::Options& options) {
+  return bind(parsed(path, contents(path)), options);
+}
+
+void time_models(const jcw::Options& options) {
+  Batch batch;
+  for (const std::string& path : options.files) batch.push_back(std::make_unique<jcw::Timed>(load(path, options), 0));
+  time_batch(batch, 0, 20.0, options);
+}
+
+void run_model(const jcw::Options& options) {
+  const std::unique_ptr<jcw::Program> program = load(options.files[0], options);
+  const std::string bytes = contents(options.input);
+  const std::size_t image = static_cast<std::size_t>(program->input_floats()) * sizeof(float);
+  if (bytes.empty() || bytes.size() % image)
+    throw jcw::FormatError(options.input + ": " + std::to_string(bytes.size()) + " bytes, expected images of " +
+                           std::to_string(image));
+  std::vector<float> images(bytes.size() / sizeof(float));
+  std::memcpy(images.data(), bytes.data(), bytes.size());
+  const auto count = static_cast<std::int64_t>(bytes.size() / image);
+  std::vector<float> outputs(static_cast<std::size_t>(count * program->output_floats()));
+  program->run(images.data(), count, outputs.data());
+  std::ofstream file(options.output, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(outputs.data()), static_cast<std::streamsize>(outputs.size() * sizeof(float)));
+  if (!file.flush()) throw jcw::FormatError(options.output + ": cannot be written");
+}
+
+void describe(const jcw::Options& options) {
+  std::string isas;
+  for (const std::string& isa : jcw::available_isas()) isas.append(isas.empty() ? "" : ", ").append(jcw::quoted(isa));
+  std::printf("{\"cpu\": %s, \"isa\": \"%s\", \"isas\": [%s], \"version\": \"%s\"}\n", jcw::quoted(jcw::cpu_name()).c_str(),
+              jcw::choose_isa(options.isa).name, isas.c_str(), JCW_VERSION);
 }
 
 }  // namespace
 
 int main(int count, char** words) {
   try {
-    const Options options = parse_options(count, words);
-    if (options.command == "layers") time_layers(options);
-    else if (options.command == "run") run_model(options);
-    else if (options.command == "info") print_info();
-    else throw UsageError("unknown command " + options.command);
+    const jcw::Options options = jcw::parse_options({words + 1, words + count});
+    if (options.command == "describe") describe(options);
+    else if (options.command == "layers") time_layers(options);
+    else if (options.input.empty()) time_models(options);
+    else run_model(options);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "jcw-device: not enough memory\n");
+    return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "jcw-device: %s\n", error.what());
     return 2;

@@ -1,77 +1,150 @@
 #include "device/problem.hpp"
 
 #include <algorithm>
+#include <array>
 #include <random>
-#include <sstream>
 
 #include "core/error.hpp"
+#include "core/json.hpp"
 #include "core/shapes.hpp"
 
 namespace jcw {
 namespace {
 
-constexpr int kLargest = 1 << 16;
+constexpr int kLargestSize = 1 << 16;
+constexpr std::int64_t kLargestTensor = 1 << 28;
 constexpr int kGroup = 4;
+constexpr std::size_t kPool = 1 << 16;
 
-bool sound(const Problem& p) {
-  for (const int size : {p.in.channels, p.in.height, p.in.width, p.out_channels, p.groups, p.kernel.y, p.kernel.x,
-                         p.stride.y, p.stride.x, p.padding.y + 1, p.padding.x + 1})
-    if (size < 1 || size > kLargest) return false;
-  return p.density >= 0 && p.density <= 1;
+constexpr std::array kActivations = {"relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"};
+
+bool is_one_of(const std::string& word, const auto& words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// Zeroes all but the share `density` of the groups of four output channels at one position.
-void prune(Unit& unit, double density, std::mt19937& random) {
-  const auto positions = static_cast<std::size_t>(unit.positions());
-  const std::size_t rows = static_cast<std::size_t>(unit.out_channels), groups = (rows + kGroup - 1) / kGroup;
-  std::vector<bool> kept(groups * positions, false);
-  std::fill_n(kept.begin(), static_cast<std::size_t>(density * static_cast<double>(kept.size()) + 0.5), true);
-  std::shuffle(kept.begin(), kept.end(), random);
-  for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t p = 0; p < positions; ++p)
-      if (!kept[row / kGroup * positions + p]) unit.weight[row * positions + p] = 0.0f;
+int size_of(const Json& problem, const char* key) {
+  return static_cast<int>(problem.at(key).integer(key, 1, kLargestSize));
+}
+
+double density_of(const Json& problem) {
+  const Json* value = problem.find("density");
+  if (!value) return 1.0;
+  const double* density = std::get_if<double>(&value->value);
+  if (!density || *density < 0 || *density > 1) throw FormatError("density is not a number from 0 to 1");
+  return *density;
+}
+
+bool has_residual(const Json& problem) {
+  const Json* value = problem.find("residual");
+  if (!value) return false;
+  const bool* residual = std::get_if<bool>(&value->value);
+  if (!residual) throw FormatError("residual is not true or false");
+  return *residual;
+}
+
+// Random values, repeated from a pool: drawing millions of them would take longer than timing them.
+class Weights {
+ public:
+  Weights() : pool_(kPool) {
+    std::normal_distribution<float> normal;
+    std::generate(pool_.begin(), pool_.end(), [&] { return normal(random_); });
+  }
+
+  // Keeps the share `density` of the groups of four output channels at one position, as
+  // jcw_core.pruning does: rounded, at least one above density 0.
+  void fill(Unit& unit, double density) {
+    const auto rows = static_cast<std::size_t>(unit.out_channels), positions = static_cast<std::size_t>(unit.positions());
+    if (static_cast<std::int64_t>(rows) * unit.positions() > kLargestTensor) throw FormatError("too many weights");
+    unit.bias.assign(rows, 0.5f);
+    unit.weight.assign(rows * positions, 0.0f);
+    if (density <= 0) return;
+    const std::vector<bool> kept = keep((rows + kGroup - 1) / kGroup * positions, unit.groups == unit.out_channels ? 1.0 : density);
+    for (std::size_t i = 0; i < unit.weight.size(); ++i)
+      if (kept[i / positions / kGroup * positions + i % positions]) unit.weight[i] = pool_[i % kPool];
+  }
+
+ private:
+  std::vector<bool> keep(std::size_t groups, double density) {
+    std::vector<bool> kept(groups, false);
+    const auto count = static_cast<std::size_t>(density * static_cast<double>(groups) + 0.5);
+    std::fill_n(kept.begin(), std::clamp<std::size_t>(count, 1, groups), true);
+    if (count < groups) std::shuffle(kept.begin(), kept.end(), random_);
+    return kept;
+  }
+
+  std::mt19937 random_{1};
+  std::vector<float> pool_;
+};
+
+// The unit as a program's header would describe it: the names of the fields are the same.
+Unit unit_of(const Json& problem, const std::vector<int>& inputs) {
+  const std::string op = problem.at("op").text("op");
+  Json::Array reads;
+  for (const int input : inputs) reads.push_back(Json{static_cast<double>(input)});
+  Json::Object entry = {{"name", Json{std::string("layer")}}, {"inputs", Json{std::move(reads)}}};
+  if (is_one_of(op, kActivations)) {
+    entry.push_back({"op", Json{std::string("activation")}});
+    entry.push_back({"activation", Json{op}});
+  } else {
+    entry.push_back({"op", Json{std::string(op == "scale" ? "mul" : op == "batch_norm" ? "conv2d" : op)}});
+    for (const char* key : {"activation", "out_channels", "groups", "kernel_size", "stride", "padding"})
+      if (const Json* value = problem.find(key)) entry.push_back({key, *value});
+  }
+  return read_unit(Json{std::move(entry)}, static_cast<int>(inputs.size()) + 1);
+}
+
+int add(Model& model, Unit unit) {
+  infer_shapes(model, unit);
+  if (unit.in.size() > kLargestTensor || unit.out.size() > kLargestTensor) throw FormatError("activations are too large");
+  model.units.push_back(std::move(unit));
+  return static_cast<int>(model.units.size());
+}
+
+// Units that make the layer's inputs from the network's; the layer reads planes laid out for it.
+std::vector<int> add_sources(Model& model, const std::string& op) {
+  Unit copy;
+  copy.name = "source";
+  copy.inputs = {0};
+  std::vector<int> made = {add(model, copy)};
+  if (op == "scale") copy.op = Op::global_avg_pool;
+  copy.name = "second";
+  if (is_one_of(op, std::array{"add", "mul", "concat", "scale"})) made.push_back(add(model, copy));
+  return made;
+}
+
+Layer build(const Json& problem) {
+  problem.object("a layer problem");
+  const std::string op = problem.at("op").text("op");
+  Layer layer;
+  Model& model = layer.model;
+  model.input = {size_of(problem, "in_channels"), size_of(problem, "in_height"), size_of(problem, "in_width")};
+  if (op == "concat") model.input.channels = (model.input.channels + 1) / 2;
+  Unit unit = unit_of(problem, add_sources(model, op));
+  if (op == "batch_norm") unit.out_channels = unit.groups = model.input.channels;
+  Weights weights;
+  if (has_residual(problem)) {
+    // A layer without any weight makes a tensor in the output's shape.
+    if (!unit.weighted()) throw FormatError(op + " takes no residual");
+    Unit other = unit;
+    other.name = "other";
+    other.activation = Activation::none;
+    unit.residual = add(model, std::move(other));
+    weights.fill(model.units.back(), 0.0);
+  }
+  model.output = add(model, std::move(unit));
+  layer.unit = model.output - 1;
+  if (model.units.back().weighted()) weights.fill(model.units.back(), density_of(problem));
+  return layer;
 }
 
 }  // namespace
 
-Problem parse_problem(const std::string& line, int number) {
-  Problem p;
-  std::istringstream words(line);
-  words >> p.in.channels >> p.in.height >> p.in.width >> p.out_channels >> p.kernel.y >> p.kernel.x >> p.stride.y >>
-      p.stride.x >> p.padding.y >> p.padding.x >> p.groups >> p.density;
-  if (!words || !sound(p))
-    throw FormatError("line " + std::to_string(number) + ": expected channels height width out_channels kernel_y "
-                      "kernel_x stride_y stride_x padding_y padding_x groups density, found '" + line + "'");
-  return p;
+std::int64_t Layer::weight_bytes() const {
+  const std::vector<float>& weight = model.units.back().weight;
+  const auto kept = static_cast<std::int64_t>(weight.size()) - std::count(weight.begin(), weight.end(), 0.0f);
+  return 8 * kept;  // each with its share of an offset, and room for packing
 }
 
-Model problem_model(const Problem& problem) {
-  Model model;
-  model.input = problem.in;
-  Unit source;
-  source.name = "source";
-  source.inputs = {0};
-  infer_shapes(model, source);
-  model.units.push_back(source);
-  Unit layer;
-  layer.name = "layer";
-  layer.op = Op::conv2d;
-  layer.inputs = {1};
-  layer.out_channels = problem.out_channels;
-  layer.groups = problem.groups;
-  layer.kernel = problem.kernel;
-  layer.stride = problem.stride;
-  layer.padding = problem.padding;
-  infer_shapes(model, layer);
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal;
-  layer.bias.resize(static_cast<std::size_t>(layer.out_channels), 0.5f);
-  layer.weight.resize(static_cast<std::size_t>(layer.out_channels * layer.positions()));
-  for (float& weight : layer.weight) weight = normal(random);
-  if (!layer.depthwise()) prune(layer, problem.density, random);
-  model.units.push_back(layer);
-  model.output = 2;
-  return model;
-}
+Layer parse_layer(const std::string& line) { return build(Json::parse(line)); }
 
 }  // namespace jcw

@@ -1,4 +1,4 @@
-// One line of `jcw-device layers`: a convolution to time.
+// One line of `jcw-device layers`: a layer to time, and the network that is built around it.
 #pragma once
 
 #include <string>
@@ -7,18 +7,16 @@
 
 namespace jcw {
 
-struct Problem {
-  Shape in;
-  int out_channels = 1, groups = 1;
-  Pair kernel, stride, padding;
-  double density = 1.0;
+// A layer behind the units that make its inputs: `unit` is its number, the output that of its tensor.
+struct Layer {
+  Model model;
+  int unit = 0;
+
+  std::int64_t weight_bytes() const;  // of the kept weights, roughly
 };
 
-// Reads "channels height width out_channels kernel_y kernel_x stride_y stride_x padding_y padding_x groups
-// density". Throws FormatError, naming the line.
-Problem parse_problem(const std::string& line, int number);
-
-// The convolution behind a copy of its input, with random weights of which the share `density` is kept.
-Model problem_model(const Problem& problem);
+// Reads a JSON object with the fields of jcw_core.problem.LayerProblem, and gives the layer random
+// weights pruned to its density. Fields that are left out have the defaults of that class. Throws FormatError.
+Layer parse_layer(const std::string& line);
 
 }  // namespace jcw

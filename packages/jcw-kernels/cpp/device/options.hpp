@@ -1,0 +1,27 @@
+// The command line of jcw-device.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace jcw {
+
+struct Options {
+  std::string command;
+  std::vector<std::string> files;
+  std::string isa, input, output;
+  int threads = 1, rounds = 1;
+  double visit_ms = 0;  // 0: what fits the command
+  bool once = false;
+};
+
+struct UsageError : Error {
+  using Error::Error;
+};
+
+// Throws UsageError.
+Options parse_options(const std::vector<std::string>& words);
+
+}  // namespace jcw

@@ -1,0 +1,197 @@
+"""``jcw-device``, the program for machines without Python, against the engine that Python runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jcw_core.model import Model
+from jcw_core.ops import ACTIVATIONS
+from jcw_core.problem import LayerProblem
+from kernel_samples import conv_network, weights_for
+
+from jcw_kernels import available_isas, chosen_isa, compile_model
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+PROBLEMS = [
+    LayerProblem(
+        "conv2d", 8, 10, 9, 12, (3, 3), (2, 2), (1, 1), density=0.2, activation="relu", residual=True
+    ),
+    LayerProblem("conv2d", 64, 10, 9, 64, (3, 3), (1, 1), (1, 1), density=0.1),
+    LayerProblem("conv2d", 8, 10, 9, 12, (3, 3), (1, 1), (1, 1), density=0.0),
+    LayerProblem("conv2d", 8, 10, 9, 8, (5, 5), (1, 1), (2, 2), groups=8, activation="hardswish"),
+    LayerProblem("conv2d", 8, 10, 9, 8, (3, 3), (1, 1), (1, 1), groups=2),
+    LayerProblem("linear", 30, 1, 1, 7, density=0.5, residual=True),
+    LayerProblem("max_pool", 8, 10, 9, 8, (3, 3), (2, 2), (1, 1)),
+    LayerProblem("avg_pool", 8, 7, 7, 8, (7, 7)),
+    LayerProblem("global_avg_pool", 8, 10, 9, 8),
+    LayerProblem("flatten", 8, 10, 9, 720),
+    LayerProblem("add", 8, 10, 9, 8, activation="relu"),
+    LayerProblem("mul", 8, 10, 9, 8),
+    LayerProblem("scale", 8, 10, 9, 8),
+    LayerProblem("concat", 9, 10, 9, 9),
+    LayerProblem("batch_norm", 8, 10, 9, 8, activation="relu6"),
+    *(LayerProblem(name, 8, 10, 9, 8) for name in sorted(ACTIVATIONS)),
+]
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    """The program named by JCW_DEVICE_PROGRAM, or else built here."""
+    if given := os.environ.get("JCW_DEVICE_PROGRAM"):
+        return given
+    if shutil.which("cmake") is None or shutil.which("c++") is None:
+        pytest.skip("building jcw-device takes cmake and a C++ compiler")
+    build = PACKAGE / "build" / "device"
+    options = ["-DJCW_PYTHON=OFF", "-DJCW_DEVICE=ON"]
+    subprocess.run(["cmake", "-S", PACKAGE, "-B", build, *options], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", build, "--parallel", "2"], check=True, capture_output=True)
+    return str(build / "jcw-device")
+
+
+def answer(*command: object) -> list[dict]:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def complaint(*command: object) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def layer_file(path: Path, *problems: LayerProblem) -> Path:
+    path.write_text("".join(json.dumps(asdict(problem)) + "\n" for problem in problems))
+    return path
+
+
+@pytest.fixture
+def model(rng) -> Model:
+    network = conv_network((5, 9, 7), 6, (3, 3), (1, 1), (1, 1), activation="hardswish")
+    return Model(network, weights_for(network, rng, 0.5))
+
+
+def test_describes_the_machine(program):
+    (said,) = answer(program, "describe")
+    assert said["isas"] == available_isas()
+    assert said["isa"] == chosen_isa()
+    assert said["version"] == version("jcw-kernels")
+    assert said["cpu"]
+
+
+def test_runs_images_as_the_engine_does(program, model, isa, rng, tmp_path):
+    engine = compile_model(model, isa=isa)
+    engine.save(tmp_path / "model.jcw")
+    images = rng.standard_normal((3, *engine.input_shape), dtype=np.float32)
+    images.tofile(tmp_path / "in.raw")
+    files = ["--input", tmp_path / "in.raw", "--output", tmp_path / "out.raw"]
+    assert answer(program, "run", tmp_path / "model.jcw", *files, "--isa", isa) == []
+    outputs = np.fromfile(tmp_path / "out.raw", np.float32).reshape(3, -1)
+    np.testing.assert_array_equal(outputs, engine.run(images))
+
+
+def test_times_models_in_rounds(program, model, tmp_path):
+    compile_model(model).save(tmp_path / "model.jcw")
+    options = ["--rounds", 3, "--visit-ms", 0.01, "--threads", 2]
+    lines = answer(program, "run", tmp_path / "model.jcw", tmp_path / "model.jcw", *options)
+    assert [line["round"] for line in lines] == [0, 1, 2]
+    assert np.array([line["seconds"] for line in lines]).shape == (3, 2)
+    assert all(seconds > 0 for line in lines for seconds in line["seconds"])
+
+
+def test_times_every_kind_of_layer(program, tmp_path):
+    file = layer_file(tmp_path / "layers", *PROBLEMS)
+    about, *rounds = answer(program, "layers", file, "--rounds", 2, "--visit-ms", 0.01)
+    assert len(about["kernels"]) == len(PROBLEMS)
+    assert [(line["first"], line["round"]) for line in rounds] == [(0, 0), (0, 1)]
+    seconds = np.array([line["seconds"] for line in rounds])
+    assert seconds.shape == (2, len(PROBLEMS))
+    assert (seconds > 0).all()
+
+
+def test_layers_have_the_density_that_was_asked_for(program, tmp_path):
+    dense = LayerProblem("conv2d", 16, 5, 5, 32, (3, 3))
+    about, _ = answer(
+        program, "layers", layer_file(tmp_path / "layers", PROBLEMS[1], PROBLEMS[2], dense), "--once"
+    )
+    sparse = PROBLEMS[1]
+    assert abs(about["macs"][0] - sparse.macs) <= 4 * sparse.out_height * sparse.out_width
+    assert about["macs"][1:] == [0, dense.macs]
+
+
+def test_large_layers_come_in_batches(program, tmp_path):
+    large = LayerProblem("linear", 8192, 1, 1, 4096)
+    lines = answer(program, "layers", layer_file(tmp_path / "layers", large, large), "--once")
+    assert [(line["first"], len(line.get("seconds", ()))) for line in lines] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "JSON at byte"),
+        ("[1]", "layer 1: a layer problem is not an object"),
+        ('{"op": "conv2d"}', "in_channels is missing"),
+        ('{"op": "magic", "in_channels": 1, "in_height": 1, "in_width": 1}', "unknown operation 'magic'"),
+        ('{"op": "conv2d", "in_channels": 0, "in_height": 1, "in_width": 1}', "in_channels is 0"),
+        ('{"op": "relu", "in_channels": 65536, "in_height": 65536, "in_width": 65536}', "too large"),
+        (
+            '{"op": "relu", "in_channels": 1, "in_height": 1, "in_width": 1, "residual": true}',
+            "takes no residual",
+        ),
+        ('{"op": "linear", "in_channels": 1, "in_height": 1, "in_width": 1, "density": 2}', "density is not"),
+        (
+            '{"op": "conv2d", "in_channels": 65536, "in_height": 1, "in_width": 1, "out_channels": 65536}',
+            "too many weights",
+        ),
+    ],
+)
+def test_says_which_layer_is_wrong(program, line, problem, tmp_path):
+    file = layer_file(tmp_path / "layers", PROBLEMS[1])
+    file.write_text(f"{file.read_text()}\n{line}\n")
+    said = complaint(program, "layers", file)
+    assert "layer 1: " in said
+    assert problem in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "usage"),
+        (["layers"], "usage"),
+        (["run"], "usage"),
+        (["describe", "this"], "usage"),
+        (["run", "absent", "--fast", "1"], "unknown option --fast"),
+        (["run", "absent", "--rounds", "0"], "--rounds is '0'"),
+        (["run", "absent", "--rounds", "1x"], "--rounds is '1x'"),
+        (["run", "absent", "--rounds"], "needs a value"),
+        (["run", "absent", "--input", "x"], "go together"),
+        (["run", "absent"], "absent: cannot be opened"),
+        (["describe", "--isa", "sse"], "'sse' is not available"),
+    ],
+)
+def test_says_what_is_wrong_with_its_arguments(program, arguments, problem):
+    assert problem in complaint(program, *arguments)
+
+
+def test_refuses_damaged_models_and_images(program, model, tmp_path):
+    path = tmp_path / "model.jcw"
+    compile_model(model).save(path)
+    (tmp_path / "in.raw").write_bytes(b"1234")
+    files = ["--input", tmp_path / "in.raw", "--output", tmp_path / "out.raw"]
+    assert "4 bytes, expected images of 1260" in complaint(program, "run", path, *files)
+    path.write_bytes(path.read_bytes()[:-3])
+    assert str(path) in complaint(program, "run", path)
