@@ -44,7 +44,7 @@ class Front:
         units: unit of each objective, in the order of the search.
         candidates: mutually non-dominated, by rising latency.
         search: how it was found: ``strategy``, ``variant``, ``generations``, ``population``,
-            ``evaluated``, ``hypervolume`` (one value per generation, normalised by the space's
+            ``evaluated``, ``hypervolume`` (of the first population and of each generation, normalised by the space's
             bounds), ``population_latency_ms`` (of the last generation).
     """
 
