@@ -471,5 +471,7 @@ def test_imagenet_as_it_is_found() -> None:
 def test_names_are_kept_as_they_are(tmp_path: Path) -> None:
     """File names are never paths outside the source, and classes may be any text."""
     files = {"train/ünï c/1.png": PNG, "train/../escape/1.png": PNG, "../train/x/1.png": PNG}
+    files["train//d/./2.png"] = PNG
     found = open_folder(grow(tmp_path / "images", files, "stored"))
-    assert json.dumps(list(found.classes)) == json.dumps(["ünï c"])
+    assert json.dumps(list(found.classes)) == json.dumps(["d", "ünï c"])
+    assert len(everything(found)) == 2

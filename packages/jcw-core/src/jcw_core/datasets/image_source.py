@@ -91,11 +91,11 @@ class ZipSource:
 
 
 def _image_files(names: Iterable[str]) -> tuple[ImageFile, ...]:
-    paths = (PurePosixPath(name) for name in names)
+    paths = ((name, PurePosixPath(name)) for name in names)
     return tuple(
         sorted(
-            ImageFile(*path.parts[:2], str(path))
-            for path in paths
+            ImageFile(path.parts[0], path.parts[1], name)
+            for name, path in paths
             if len(path.parts) == 3
             and path.suffix.lower() in SUFFIXES
             and not any(part.startswith(".") for part in path.parts)
