@@ -48,16 +48,30 @@ void use_offsets(const Binder& binder, const Operation& o, State& state) {
   binder.check_reach(o, state.offsets, std::int64_t{unit.out.channels - 1} * static_cast<std::int64_t>(o.phases.size()));
 }
 
-// All taps, for inputs that are read row by row.
-void use_rows(const Binder& binder, const Operation& o, State& state) {
+using Kernel = void (*)(const Windowed&, int, int, int, int);
+
+// The kernel made for this window's shape, or null.
+Kernel shaped_kernel(const Binder& binder, const Operation& o) {
+  const Unit& unit = binder.unit(o);
+  if (o.access == Access::by_two) return binder.kernels().windowed_by_two;
+  if (o.access != Access::flat || !unit.weighted()) return nullptr;
+  if (unit.kernel == Pair{3, 3}) return binder.kernels().windowed_3x3;
+  if (unit.kernel == Pair{5, 5}) return binder.kernels().windowed_5x5;
+  return nullptr;
+}
+
+// All taps, for kernels that know the window's shape.
+void use_shape(const Binder& binder, const Operation& o, State& state) {
   const Unit& unit = binder.unit(o);
   const Layout& in = binder.tensor(o.reads[0]).layout;
   std::vector<int> taps(static_cast<std::size_t>(unit.taps()));
   std::iota(taps.begin(), taps.end(), 0);
   if (unit.op != Op::max_pool) state.weights = weights_of(unit, taps);
-  const std::int64_t columns = (unit.out.width + kBlock - 1) / kBlock * kBlock;
-  const std::int64_t last_row = (unit.out.height - 1) * 2 + unit.kernel.y - 1 - unit.padding.y;
-  const std::int64_t last = last_row * in.row + 2 * columns + unit.kernel.x;
+  const bool by_two = o.access == Access::by_two;
+  const std::int64_t columns = 2 * ((unit.out.width + kBlock - 1) / kBlock * kBlock);
+  const std::int64_t pixels = std::int64_t{binder.tensor(o.write).layout.blocks()} * kBlock + kBlock;
+  const std::int64_t last_row = (by_two ? (unit.out.height - 1) * 2 : 0) + unit.kernel.y - 1 - unit.padding.y;
+  const std::int64_t last = last_row * in.row + (by_two ? columns : pixels) + unit.kernel.x;
   if (unit.padding.y * in.row + unit.padding.x > in.lead() ||
       in.lead() + (in.planes - 1) * in.plane + last > in.floats())
     throw std::logic_error("unit " + unit.name + " reads out of bounds");
@@ -71,7 +85,8 @@ Step make_windowed(const Binder& binder, const Operation& o) {
   const int channels = unit.out.channels, planes = static_cast<int>(o.phases.size());
   auto state = std::make_shared<State>();
   const bool by_two = o.access == Access::by_two;
-  by_two ? use_rows(binder, o, *state) : use_offsets(binder, o, *state);
+  const Kernel shaped = shaped_kernel(binder, o);
+  shaped ? use_shape(binder, o, *state) : use_offsets(binder, o, *state);
   state->bias = unit.weighted() ? unit.bias : std::vector<float>(static_cast<std::size_t>(channels), 0.0f);
   state->mask = binder.mask(layout);
   const View in = binder.view(o.reads[0]);
@@ -80,7 +95,7 @@ Step make_windowed(const Binder& binder, const Operation& o) {
                  state->offsets.data(),
                  unit.op == Op::max_pool ? nullptr : state->weights.data(),
                  in.plane * planes,
-                 by_two ? unit.taps() : static_cast<int>(state->offsets.size()),
+                 shaped ? unit.taps() : static_cast<int>(state->offsets.size()),
                  in.row,
                  static_cast<std::ptrdiff_t>(layout.row),
                  layout.width,
@@ -91,7 +106,7 @@ Step make_windowed(const Binder& binder, const Operation& o) {
   Step step;
   step.kernel = unit.weighted() ? "depthwise" : "pool";
   step.macs = unit.weighted() ? static_cast<double>(unit.out.size()) * unit.taps() : 0.0;
-  const auto kernel = by_two ? binder.kernels().windowed_by_two : binder.kernels().windowed;
+  const Kernel kernel = shaped ? shaped : binder.kernels().windowed;
   const int extent = by_two ? layout.height : layout.blocks();
   step.run = [state, kernel, extent, channels](int part, int parts) {
     const Range c = slice(channels, part, parts);

@@ -9,12 +9,13 @@
 #include "planes.inl"
 #include "windowed.inl"
 #include "windowed_by_two.inl"
+#include "windowed_square.inl"
 
 namespace {
 
 constexpr jcw::Kernels kTable = {
     Isa::name, Isa::width, Isa::sparse_vectors, Isa::dense_channels, convolve, convolve_dense,
-    windowed,  windowed_by_two, linear, elementwise, relayout, global_mean, peak,
+    windowed,  windowed_square<3>, windowed_square<5>, windowed_by_two, linear, elementwise, relayout, global_mean, peak,
 };
 
 }  // namespace

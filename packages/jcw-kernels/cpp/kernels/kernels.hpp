@@ -56,7 +56,7 @@ struct Windowed {
   const float* weights;         // channels x taps; null for max pooling
   std::ptrdiff_t in_plane;      // all phases of one channel
   int taps;
-  // With a stride of two the input is read where it lies, row by row:
+  // Kernels that know the window's shape take all taps:
   std::ptrdiff_t in_row, out_row;
   int width, kernel_y, kernel_x, padding_y, padding_x;
 };
@@ -111,6 +111,9 @@ struct Kernels {
   void (*convolve)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*convolve_dense)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*windowed)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
+  // Depthwise, stride 1, square windows of 3 and 5, all taps.
+  void (*windowed_3x3)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
+  void (*windowed_5x5)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
   void (*windowed_by_two)(const Windowed&, int row_begin, int row_end, int channel_begin, int channel_end);
   void (*linear)(const Linear&, int group_begin, int group_end);
   void (*elementwise)(const Elementwise&, int block_begin, int block_end, int channel_begin, int channel_end);

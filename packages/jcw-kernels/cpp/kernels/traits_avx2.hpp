@@ -31,6 +31,11 @@ struct Isa {
     even = in_order(_mm256_shuffle_ps(a, b, 0x88));
     odd = in_order(_mm256_shuffle_ps(a, b, 0xDD));
   }
+  // The vector at p + k, between a at p and b after it.
+  template <int k>
+  static vec slide(const float* p, vec, vec) {
+    return load(p + k);
+  }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return fma(x, _mm256_broadcast_ss(weights + channel), sum);

@@ -32,6 +32,11 @@ struct Isa {
     even = _mm512_permutex2var_ps(a, evens, b);
     odd = _mm512_permutex2var_ps(a, odds, b);
   }
+  // The vector at p + k, between a at p and b after it.
+  template <int k>
+  static vec slide(const float*, vec a, vec b) {
+    return _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(b), _mm512_castps_si512(a), k));
+  }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return fma(x, _mm512_set1_ps(weights[channel]), sum);

@@ -30,6 +30,14 @@ struct Isa {
     even = pair.val[0];
     odd = pair.val[1];
   }
+  // The vector at p + k, between a at p and b after it.
+  template <int k>
+  static vec slide(const float* p, vec a, vec b) {
+    if constexpr (k < width)
+      return vextq_f32(a, b, k);
+    else
+      return load(p + k);
+  }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return vfmaq_laneq_f32(sum, x, vld1q_f32(weights + channel / 4 * 4), channel % 4);

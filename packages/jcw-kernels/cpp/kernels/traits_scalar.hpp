@@ -34,6 +34,11 @@ struct Isa {
     even = __builtin_shufflevector(a, b, 0, 2, 4, 6);
     odd = __builtin_shufflevector(a, b, 1, 3, 5, 7);
   }
+  // The vector at p + k, between a at p and b after it.
+  template <int k>
+  static vec slide(const float* p, vec, vec) {
+    return load(p + k);
+  }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return fma(x, set(weights[channel]), sum);

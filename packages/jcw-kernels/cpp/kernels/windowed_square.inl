@@ -1,0 +1,57 @@
+// Depthwise convolution with a square window and a stride of one. Most unaligned loads cross cache lines,
+// so each kernel row is loaded once and slid along by its taps in registers.
+#pragma once
+
+#include "tile.inl"
+
+namespace {
+
+using jcw::Windowed;
+
+template <int K>
+struct SquareTiles {
+  const Windowed& window;
+  int channel;
+
+  template <int N>
+  JCW_INLINE void run(int first, int tiles) const {
+    for (int t = 0; t < tiles; ++t) one<N>(std::ptrdiff_t{first + t * N} * Isa::width);
+  }
+
+  template <int N, int kx = 0>
+  static JCW_INLINE void row(Tile<1, N>& tile, const float* in, const vec (&x)[N + 1], const float* weights) {
+    if constexpr (kx < K) {
+      const vec weight = Isa::set(weights[kx]);
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n)
+        tile.sum[0][n] = Isa::fma(Isa::slide<kx>(in + n * Isa::width, x[n], x[n + 1]), weight, tile.sum[0][n]);
+      row<N, kx + 1>(tile, in, x, weights);
+    }
+  }
+
+  template <int N>
+  JCW_INLINE void one(std::ptrdiff_t pixel) const {
+    const float* in = window.in + channel * window.in_plane + pixel - window.padding_y * window.in_row - window.padding_x;
+    const float* weights = window.weights + std::ptrdiff_t{channel} * K * K;
+    Tile<1, N> tile;
+    const vec bias = Isa::set(window.target.bias[channel]);
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) tile.sum[0][n] = bias;
+    for (int ky = 0; ky < K; ++ky, in += window.in_row, weights += K) {
+      vec x[N + 1];
+      JCW_UNROLL
+      for (int n = 0; n <= N; ++n) x[n] = Isa::load(in + n * Isa::width);
+      row<N>(tile, in, x, weights);
+    }
+    finish<1, N>(tile, window.target, channel, pixel);
+  }
+};
+
+template <int K>
+void windowed_square(const Windowed& window, int block_begin, int block_end, int channel_begin, int channel_end) {
+  for (int channel = channel_begin; channel < channel_end; ++channel)
+    split_tiles<Isa::plain_vectors>(block_begin * kVectorsPerBlock, block_end * kVectorsPerBlock,
+                                    SquareTiles<K>{window, channel});
+}
+
+}  // namespace
