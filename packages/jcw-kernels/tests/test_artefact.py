@@ -54,6 +54,10 @@ def changed(file, program=None, **tensors):
     return save_tensors({k: v for k, v in arrays.items() if v is not None}, metadata)
 
 
+def test_the_same_model_is_the_same_file(model):
+    assert len({serialize(model) for _ in range(20)}) == 1
+
+
 def test_round_trip(model, tmp_path, rng):
     image = rng.standard_normal((1, 3, 9, 8), dtype=np.float32)
     program = compile_model(model)

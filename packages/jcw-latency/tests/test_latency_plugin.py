@@ -158,7 +158,7 @@ def test_objective(context: Context) -> None:
 
 
 def test_recorded_device_answers_what_was_measured(network: Network, table: LatencyTable) -> None:
-    device, plan = RecordedDevice(table), make_plan(network, widths=4, densities=5, step=4)
+    device, plan = RecordedDevice(table, Path("table.npz")), make_plan(network, widths=4, densities=5, step=4)
     times = device.measure(plan.problems, rounds=3)
     assert times.shape == (3, len(plan.problems))
     np.testing.assert_allclose(times, SyntheticDevice().measure(plan.problems, rounds=3), rtol=1e-12)
@@ -166,8 +166,8 @@ def test_recorded_device_answers_what_was_measured(network: Network, table: Late
 
 
 def test_recorded_device_says_what_it_lacks(table: LatencyTable, tmp_path: Path) -> None:
-    device = RecordedDevice(table)
-    with pytest.raises(DeviceError, match=r"no layer that .* is a part of; it was made for small"):
+    device = RecordedDevice(table, Path("table.npz"))
+    with pytest.raises(DeviceError, match=r"table.npz: made for small; it has no layer"):
         device.measure([LayerProblem("conv2d", 3, 99, 99, 16, (3, 3))], rounds=1)
     with pytest.raises(DeviceError, match="cannot run models"):
         device.measure_models([tmp_path], rounds=1)

@@ -36,7 +36,15 @@ def serialize(model: Model) -> bytes:
         folded = fold(unit, model.weights)
         if folded is not None:
             tensors |= unit_tensors(unit.name, folded)
-    return save(tensors, metadata)
+    return _sorted_header(save(tensors, metadata))
+
+
+def _sorted_header(data: bytes) -> bytes:
+    """The same file with the keys of its header in order: the library's order changes between runs."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8:start]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[start:]
 
 
 def program_of(network: Network) -> Mapping[str, Any]:

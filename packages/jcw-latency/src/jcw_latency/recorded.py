@@ -33,7 +33,7 @@ class RecordedPlugin:
 
     def open(self, options: RecordedOptions) -> RecordedDevice:
         """Read the table. Raises ``FormatError``."""
-        return RecordedDevice(LatencyTable.read(options.table))
+        return RecordedDevice(LatencyTable.read(options.table), options.table)
 
 
 class RecordedDevice:
@@ -41,8 +41,9 @@ class RecordedDevice:
 
     model_format = ""
 
-    def __init__(self, table: LatencyTable) -> None:
+    def __init__(self, table: LatencyTable, path: Path) -> None:
         self._table = table
+        self._path = path
 
     def describe(self) -> DeviceInfo:
         """What the table was measured on."""
@@ -64,8 +65,8 @@ class RecordedDevice:
         found = [g for g in self._table.grids if _holds(g, problem)]
         if not found:
             raise DeviceError(
-                f"the recorded table has no layer that {problem} is a part of; it was made for "
-                f"{', '.join(n.name for n in self._table.networks)}"
+                f"{self._path}: made for {', '.join(n.name for n in self._table.networks)}; it has no layer that "
+                f"{problem} is a part of; profile this network"
             )
         # The narrowest layer that contains it has the closest grid points.
         grid = min(found, key=lambda g: g.problem.in_channels * g.problem.out_channels)

@@ -1,0 +1,110 @@
+"""A recipe small enough to run whole in seconds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+RECIPE = """
+[run]
+seed = 3
+threads = 1
+
+[network]
+backbone = "resnet18"
+width = 0.125
+
+[data]
+name = "image_folder"
+path = "images"
+size = 16
+channels = 1
+holdout = 24
+
+[device]
+name = "recorded"
+table = "table.npz"
+
+[latency]
+widths = 2
+densities = 2
+min_rounds = 2
+rounds = 3
+check_networks = 3
+check_rounds = 3
+
+[supernet]
+epochs = 2
+batch_size = 32
+calibration_images = 64
+
+[search]
+population = 8
+generations = 4
+
+[retrain]
+models = 3
+pretrain = { epochs = 1, batch_size = 32, lr = 0.05 }
+admm = { epochs = 1, batch_size = 32 }
+finetune = { epochs = 1, batch_size = 32 }
+"""
+
+
+def jcw(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the installed command."""
+    return subprocess.run(command(*arguments), cwd=cwd, env=environment(), capture_output=True, text=True)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "jcw_core", *arguments]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with images in three classes, a latency table of this machine, and the recipe."""
+    root = tmp_path_factory.mktemp("workspace")
+    rng = np.random.default_rng(0)
+    for split, count in (("train", 60), ("test", 20)):
+        for label in range(3):
+            folder = root / "images" / split / f"class{label}"
+            folder.mkdir(parents=True)
+            for index in range(count):
+                pixels = rng.integers(0, 90, (16, 16), dtype=np.uint8)
+                pixels[:, 5 * label : 5 * label + 5] += 120
+                Image.fromarray(pixels).save(folder / f"{index}.png")
+    (root / "recipe.toml").write_text(
+        RECIPE.replace('name = "recorded"\ntable = "table.npz"', 'name = "host"')
+    )
+    done = jcw("run", "recipe.toml", "--until", "profile", cwd=root)
+    assert done.returncode == 0, done.stderr
+    (root / "runs" / "recipe" / "table.npz").rename(root / "table.npz")
+    (root / "recipe.toml").write_text(RECIPE)
+    return root
+
+
+@pytest.fixture
+def variant(workspace: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Write the recipe with some text replaced, where its data and table are found."""
+
+    def write(*changes: tuple[str, str]) -> Path:
+        text = RECIPE
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        for name in ("images", "table.npz"):
+            (tmp_path / name).symlink_to(workspace / name)
+        (tmp_path / "recipe.toml").write_text(text)
+        return tmp_path
+
+    return write

@@ -1,0 +1,178 @@
+"""The main job from end to end, interrupted and not, on the engine of this machine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jcw_kernels
+from conftest import command, environment, jcw
+from jcw_core.context import Context
+from jcw_core.recipe import load_recipe
+from jcw_core.registry import Registry
+from jcw_core.run_directory import RunDirectory
+
+Variant = Callable[..., Path]
+ON_HOST = ('name = "recorded"\ntable = "table.npz"', 'name = "host"')
+
+
+@pytest.fixture(scope="module")
+def finished(workspace: Path) -> Path:
+    """The folder of a run that nobody disturbed."""
+    done = jcw("run", "recipe.toml", "--runs", "undisturbed", cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    return workspace / "undisturbed" / "recipe"
+
+
+def result(run: Path) -> dict[str, Any]:
+    """What must not depend on how often a run was interrupted."""
+    report = json.loads((run / "report.json").read_text())
+    return {
+        "front": json.loads((run / "front.json").read_text()),
+        "models": [(m["id"], m["architecture"], m["test_error"]) for m in report["models"]],
+        "weights": {p.parent.name: p.read_bytes() for p in run.glob("models/*/model.safetensors")},
+    }
+
+
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_interrupted_in_every_stage_ends_the_same(
+    finished: Path, variant: Variant, kind: signal.Signals
+) -> None:
+    root = variant()
+    for stage, seconds in (
+        ("supernet", 0.5),
+        ("search", 0.3),
+        ("search", 0.9),
+        ("retrain", 1.0),
+        ("retrain", 2.0),
+    ):
+        interrupt(root, stage, seconds, kind)
+    done = jcw("run", "recipe.toml", cwd=root)
+    assert done.returncode == 0, done.stderr
+    assert result(root / "runs" / "recipe") == result(finished)
+
+
+def interrupt(root: Path, stage: str, seconds: float, kind: signal.Signals) -> None:
+    """Run, and send a signal ``seconds`` after ``stage`` has begun."""
+    state = root / "runs" / "recipe" / ".state"
+    process = subprocess.Popen(
+        command("run", "recipe.toml"), cwd=root, env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while not (state / stage / "inputs").exists() and not (state / f"{stage}.json").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    time.sleep(seconds)
+    process.send_signal(kind)
+    _, errors = process.communicate(timeout=60)
+    assert "Traceback" not in errors
+
+
+def test_a_finished_run_does_nothing_again(finished: Path, workspace: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
+    done = jcw("run", "recipe.toml", "--runs", "undisturbed", cwd=workspace)
+    assert done.stderr.count("finished before") == 8
+    assert before == {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def measured(workspace: Path) -> Iterator[Path]:
+    """A run on the device ``host``."""
+    text = (workspace / "recipe.toml").read_text()
+    (workspace / "host.toml").write_text(text.replace(*ON_HOST))
+    done = jcw("run", "host.toml", cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    yield workspace / "runs" / "host"
+
+
+def test_the_report_keeps_its_contract(measured: Path) -> None:
+    report = json.loads((measured / "report.json").read_text())
+    assert {"name", "cpu", "isa", "threads"} <= report["device"].keys()
+    assert {"mape", "kendall_tau", "networks"} <= report["fidelity"].keys()
+    assert {"generations", "population", "evaluated", "hypervolume"} <= report["search"].keys()
+    assert (report["network"], report["dataset"]) == ("resnet18", "image_folder")
+    assert len(report["models"]) == 3
+    for model in (report["baseline"], *report["models"]):
+        assert (measured / model["file"]).stat().st_size == model["file_bytes"]
+        assert model["measured_latency_ms"] > 0
+        assert model["predicted_latency_ms"] > 0
+        assert 0 <= model["test_error"] <= 1
+        assert model["macs"] > 0
+        assert model["kept_weights"] > 0
+    assert report["baseline"]["macs"] > max(m["macs"] for m in report["models"])
+
+
+def test_test_error_is_that_of_the_file_in_the_engine(measured: Path, workspace: Path) -> None:
+    report = json.loads((measured / "report.json").read_text())
+    registry = Registry()
+    context = Context(load_recipe(workspace / "host.toml", registry), registry, RunDirectory(measured))
+    test = context.dataset("test")
+    from jcw_core.data import normalise
+
+    images = normalise(test.images(np.arange(len(test))), test)
+    for model in (report["baseline"], *report["models"]):
+        logits = jcw_kernels.load(measured / model["file"]).run(images)
+        assert np.mean(logits.argmax(axis=1) != test.labels) == pytest.approx(model["test_error"])
+
+
+def test_engine_and_torch_agree_on_the_logits(measured: Path, workspace: Path) -> None:
+    import torch
+
+    from jcw_core.supernet.module import Slimmable
+    from jcw_retrain.weights import load_model
+
+    images = np.random.default_rng(0).standard_normal((16, 1, 16, 16), dtype=np.float32)
+    for folder in sorted((measured / "models").glob("*/")):
+        model = load_model(folder / "model.safetensors")
+        module = Slimmable(model.network, np.random.default_rng(0))
+        module.load_state_dict({k: torch.from_numpy(v) for k, v in model.weights.items()}, strict=False)
+        with torch.no_grad():
+            expected = module.eval()(torch.from_numpy(images)).numpy()
+        np.testing.assert_allclose(jcw_kernels.load(folder / "model.jcw").run(images), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([("models = 3", "budgets_ms = [1e-6]")], "budget"),
+        ([('backbone = "resnet18"', 'backbone = "mobilenet_v1"')], "table.npz"),
+        ([('name = "recorded"', 'name = "toaster"')], "toaster"),
+        ([("population = 8", 'population = 8\nselection = "luck"')], "luck"),
+        ([('path = "images"', 'path = "pictures"')], "pictures"),
+        ([("holdout = 24", "holdout = 100000")], "holdout"),
+    ],
+)
+def test_what_cannot_work_is_one_line(
+    variant: Variant, changes: list[tuple[str, str]], expected: str
+) -> None:
+    done = jcw("run", "recipe.toml", cwd=variant(*changes))
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if line.startswith("jcw:")]
+    assert len(lines) == 1
+    assert expected in lines[0]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_damaged_model_is_named_and_the_rest_is_kept(measured: Path, workspace: Path) -> None:
+    model = measured / "models" / "m1" / "model.jcw"
+    whole = model.read_bytes()
+    model.write_bytes(whole[: len(whole) // 2])
+    try:
+        done = jcw("kernels", "profile", str(model), cwd=workspace)
+        assert done.returncode == 2
+        assert "model.jcw" in done.stderr
+        assert "Traceback" not in done.stderr
+        again = jcw("run", "host.toml", cwd=workspace)
+        assert again.returncode == 0, again.stderr
+        assert model.read_bytes() == whole
+    finally:
+        model.write_bytes(whole)
