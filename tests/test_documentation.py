@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from jcw_core.recipe import load_recipe
 from jcw_core.registry import Registry
 

@@ -6,14 +6,13 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jcw_kernels
 import numpy as np
 import pytest
-
-import jcw_kernels
 from conftest import command, environment, jcw
 from jcw_core.context import Context
 from jcw_core.recipe import load_recipe
@@ -85,13 +84,13 @@ def test_a_finished_run_does_nothing_again(finished: Path, workspace: Path) -> N
 
 
 @pytest.fixture(scope="module")
-def measured(workspace: Path) -> Iterator[Path]:
+def measured(workspace: Path) -> Path:
     """A run on the device ``host``."""
     text = (workspace / "recipe.toml").read_text()
     (workspace / "host.toml").write_text(text.replace(*ON_HOST))
     done = jcw("run", "host.toml", cwd=workspace)
     assert done.returncode == 0, done.stderr
-    yield workspace / "runs" / "host"
+    return workspace / "runs" / "host"
 
 
 def test_the_report_keeps_its_contract(measured: Path) -> None:
@@ -126,7 +125,6 @@ def test_test_error_is_that_of_the_file_in_the_engine(measured: Path, workspace:
 
 def test_engine_and_torch_agree_on_the_logits(measured: Path, workspace: Path) -> None:
     import torch
-
     from jcw_core.supernet.module import Slimmable
     from jcw_retrain.weights import load_model
 

@@ -44,14 +44,14 @@ def build(registry: Registry) -> click.Group:
     )
     for name, command in registry.commands.items():
         group.add_command(command, name)
-    return click.version_option(package_name="jcw-core")(group)
+    return click.version_option(package_name="jcw-core", prog_name="jcw")(group)
 
 
 def main() -> None:
     """Run the command; what the user can put right is one line and exit status 2."""
     try:
         registry = Registry()
-        status = build(registry).main(standalone_mode=False)
+        status = build(registry).main(prog_name="jcw", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)
     except click.ClickException as error:
         error.show()
