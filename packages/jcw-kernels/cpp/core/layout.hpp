@@ -17,7 +17,7 @@ struct Layout {
   std::int64_t run() const { return height * row; }  // flat pixels of one plane
   int blocks() const { return static_cast<int>((run() + kBlock - 1) / kBlock); }
   std::int64_t lead() const { return (gap + kBlock - 1) / kBlock * kBlock; }
-  std::int64_t floats() const { return lead() + planes * plane + gap + 4 * kBlock; }
+  std::int64_t floats() const { return lead() + planes * plane + gap + 5 * kBlock; }
 
   // Tensors with the same key may take turns in one buffer: their zeros are in the same places.
   std::string key() const;

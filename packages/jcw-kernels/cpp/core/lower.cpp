@@ -107,7 +107,8 @@ class Lowering {
     if (u.op == Op::max_pool && !never_negative(unit(from - 1).activation)) return Access::phases;
     if (u.stride == Pair{1, 1}) return one_pixel(u.out) ? Access::phases : Access::flat;
     const bool plain = is_pool(u) || u.depthwise();
-    return plain && u.stride == Pair{2, 2} ? Access::by_two : Access::phases;
+    const bool known = u.kernel == Pair{3, 3} || u.kernel == Pair{5, 5};
+    return plain && known && u.stride == Pair{2, 2} ? Access::by_two : Access::phases;
   }
 
   void need_margin(int t, Margin margin) {

@@ -53,10 +53,10 @@ using Kernel = void (*)(const Windowed&, int, int, int, int);
 // The kernel made for this window's shape, or null.
 Kernel shaped_kernel(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
-  if (o.access == Access::by_two) return binder.kernels().windowed_by_two;
-  if (o.access != Access::flat || !unit.weighted()) return nullptr;
-  if (unit.kernel == Pair{3, 3}) return binder.kernels().windowed_3x3;
-  if (unit.kernel == Pair{5, 5}) return binder.kernels().windowed_5x5;
+  const Kernels& kernels = binder.kernels();
+  const bool three = unit.kernel == Pair{3, 3}, five = unit.kernel == Pair{5, 5};
+  if (o.access == Access::by_two) return three ? kernels.windowed_3_by_two : kernels.windowed_5_by_two;
+  if (o.access == Access::flat && unit.weighted()) return three ? kernels.windowed_3 : five ? kernels.windowed_5 : nullptr;
   return nullptr;
 }
 
@@ -68,7 +68,7 @@ void use_shape(const Binder& binder, const Operation& o, State& state) {
   std::iota(taps.begin(), taps.end(), 0);
   if (unit.op != Op::max_pool) state.weights = weights_of(unit, taps);
   const bool by_two = o.access == Access::by_two;
-  const std::int64_t columns = 2 * ((unit.out.width + kBlock - 1) / kBlock * kBlock);
+  const std::int64_t columns = 2 * ((unit.out.width + kBlock - 1) / kBlock * kBlock + kBlock);
   const std::int64_t pixels = std::int64_t{binder.tensor(o.write).layout.blocks()} * kBlock + kBlock;
   const std::int64_t last_row = (by_two ? (unit.out.height - 1) * 2 : 0) + unit.kernel.y - 1 - unit.padding.y;
   const std::int64_t last = last_row * in.row + (by_two ? columns : pixels) + unit.kernel.x;
@@ -99,8 +99,6 @@ Step make_windowed(const Binder& binder, const Operation& o) {
                  in.row,
                  static_cast<std::ptrdiff_t>(layout.row),
                  layout.width,
-                 unit.kernel.y,
-                 unit.kernel.x,
                  unit.padding.y,
                  unit.padding.x};
   Step step;

@@ -58,7 +58,7 @@ struct Windowed {
   int taps;
   // Kernels that know the window's shape take all taps:
   std::ptrdiff_t in_row, out_row;
-  int width, kernel_y, kernel_x, padding_y, padding_x;
+  int width, padding_y, padding_x;
 };
 
 // Fully connected: out[o] = activation(bias[o] + residual[o] + sum of weight x in).
@@ -111,10 +111,11 @@ struct Kernels {
   void (*convolve)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*convolve_dense)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*windowed)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
-  // Depthwise, stride 1, square windows of 3 and 5, all taps.
-  void (*windowed_3x3)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
-  void (*windowed_5x5)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
-  void (*windowed_by_two)(const Windowed&, int row_begin, int row_end, int channel_begin, int channel_end);
+  // Square windows of 3 and 5, all taps: depthwise at stride 1; depthwise and pooling at stride 2, by rows.
+  void (*windowed_3)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
+  void (*windowed_5)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
+  void (*windowed_3_by_two)(const Windowed&, int row_begin, int row_end, int channel_begin, int channel_end);
+  void (*windowed_5_by_two)(const Windowed&, int row_begin, int row_end, int channel_begin, int channel_end);
   void (*linear)(const Linear&, int group_begin, int group_end);
   void (*elementwise)(const Elementwise&, int block_begin, int block_end, int channel_begin, int channel_end);
   void (*relayout)(const Relayout&, int channel_begin, int channel_end);

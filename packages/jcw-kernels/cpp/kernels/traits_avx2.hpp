@@ -11,6 +11,7 @@ struct Isa {
   static constexpr int sparse_vectors = 3;
   static constexpr int dense_channels = 4, dense_vectors = 3;
   static constexpr int plain_vectors = 8;
+  static constexpr bool slides_at_once = false;
 
   typedef __m256 vec;
   typedef int ivec __attribute__((vector_size(32)));
@@ -31,10 +32,12 @@ struct Isa {
     even = in_order(_mm256_shuffle_ps(a, b, 0x88));
     odd = in_order(_mm256_shuffle_ps(a, b, 0xDD));
   }
-  // The vector at p + k, between a at p and b after it.
+  // The vector that begins k lanes into a and goes on in b.
   template <int k>
-  static vec slide(const float* p, vec, vec) {
-    return load(p + k);
+  static vec slide(vec a, vec b) {
+    if constexpr (k == 0) return a;
+    const __m256i low = _mm256_castps_si256(a), middle = _mm256_castps_si256(_mm256_permute2f128_ps(a, b, 0x21));
+    return _mm256_castsi256_ps(_mm256_alignr_epi8(middle, low, 4 * k % 16));
   }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {

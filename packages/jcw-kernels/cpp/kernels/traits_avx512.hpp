@@ -11,6 +11,7 @@ struct Isa {
   static constexpr int sparse_vectors = 6;
   static constexpr int dense_channels = 8, dense_vectors = 3;
   static constexpr int plain_vectors = 8;
+  static constexpr bool slides_at_once = true;
 
   typedef __m512 vec;
   typedef int ivec __attribute__((vector_size(64)));
@@ -32,9 +33,9 @@ struct Isa {
     even = _mm512_permutex2var_ps(a, evens, b);
     odd = _mm512_permutex2var_ps(a, odds, b);
   }
-  // The vector at p + k, between a at p and b after it.
+  // The vector that begins k lanes into a and goes on in b.
   template <int k>
-  static vec slide(const float*, vec a, vec b) {
+  static vec slide(vec a, vec b) {
     return _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(b), _mm512_castps_si512(a), k));
   }
   template <int channel>

@@ -11,6 +11,7 @@ struct Isa {
   static constexpr int sparse_vectors = 6;
   static constexpr int dense_channels = 8, dense_vectors = 3;
   static constexpr int plain_vectors = 8;
+  static constexpr bool slides_at_once = true;
 
   typedef float32x4_t vec;
   typedef int32x4_t ivec;
@@ -30,13 +31,10 @@ struct Isa {
     even = pair.val[0];
     odd = pair.val[1];
   }
-  // The vector at p + k, between a at p and b after it.
+  // The vector that begins k lanes into a and goes on in b.
   template <int k>
-  static vec slide(const float* p, vec a, vec b) {
-    if constexpr (k < width)
-      return vextq_f32(a, b, k);
-    else
-      return load(p + k);
+  static vec slide(vec a, vec b) {
+    return k < width ? vextq_f32(a, b, k % width) : b;
   }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {

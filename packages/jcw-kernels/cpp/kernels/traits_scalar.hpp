@@ -9,6 +9,7 @@ struct Isa {
   static constexpr int sparse_vectors = 2;  // vectors per tile of 4 channels
   static constexpr int dense_channels = 4, dense_vectors = 2;
   static constexpr int plain_vectors = 4;  // vectors per step of one-channel kernels
+  static constexpr bool slides_at_once = false;
 
   typedef float vec __attribute__((vector_size(16)));
   typedef int ivec __attribute__((vector_size(16)));
@@ -34,10 +35,10 @@ struct Isa {
     even = __builtin_shufflevector(a, b, 0, 2, 4, 6);
     odd = __builtin_shufflevector(a, b, 1, 3, 5, 7);
   }
-  // The vector at p + k, between a at p and b after it.
+  // The vector that begins k lanes into a and goes on in b.
   template <int k>
-  static vec slide(const float* p, vec, vec) {
-    return load(p + k);
+  static vec slide(vec a, vec b) {
+    return __builtin_shufflevector(a, b, k, k + 1, k + 2, k + 3);
   }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {

@@ -18,13 +18,22 @@ struct SquareTiles {
     for (int t = 0; t < tiles; ++t) one<N>(std::ptrdiff_t{first + t * N} * Isa::width);
   }
 
+  // Where sliding takes more than one instruction, loading again is as good.
+  template <int kx>
+  static JCW_INLINE vec at(const float* in, vec a, vec b) {
+    if constexpr (Isa::slides_at_once && kx <= Isa::width)
+      return Isa::slide<kx>(a, b);
+    else
+      return Isa::load(in + kx);
+  }
+
   template <int N, int kx = 0>
   static JCW_INLINE void row(Tile<1, N>& tile, const float* in, const vec (&x)[N + 1], const float* weights) {
     if constexpr (kx < K) {
       const vec weight = Isa::set(weights[kx]);
       JCW_UNROLL
       for (int n = 0; n < N; ++n)
-        tile.sum[0][n] = Isa::fma(Isa::slide<kx>(in + n * Isa::width, x[n], x[n + 1]), weight, tile.sum[0][n]);
+        tile.sum[0][n] = Isa::fma(at<kx>(in + n * Isa::width, x[n], x[n + 1]), weight, tile.sum[0][n]);
       row<N, kx + 1>(tile, in, x, weights);
     }
   }
