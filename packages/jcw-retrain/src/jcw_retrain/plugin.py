@@ -21,7 +21,8 @@ def jcw_register_stages() -> Sequence[Stage]:
 
 @hookimpl
 def jcw_register_exporters() -> Sequence[Exporter]:
-    """Safetensors."""
+    """Safetensors and ONNX."""
+    from jcw_retrain.onnx_export import OnnxExporter
     from jcw_retrain.weights import SafetensorsExporter
 
-    return [SafetensorsExporter()]
+    return [SafetensorsExporter(), OnnxExporter()]

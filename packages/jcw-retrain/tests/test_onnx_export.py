@@ -1,0 +1,110 @@
+"""ONNX files against torch in float64, run by onnxruntime."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
+from jcw_core.errors import JcwError
+from jcw_core.model import Model
+from jcw_core.network import Network, NetworkBuilder
+from jcw_core.ops import OPERATIONS
+from jcw_core.pruning import density_mask
+from jcw_core.supernet.module import Slimmable
+from jcw_retrain.onnx_export import OnnxExporter, to_onnx
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def every_operation() -> Network:
+    net = NetworkBuilder("every", (3, 11, 13))
+    net.conv("conv", 8, 3, 2)
+    net.batch_norm("bn", eps=1e-3)
+    start = net.add("relu6", "relu6")
+    net.add(
+        "conv_odd",
+        "conv2d",
+        out_channels=8,
+        kernel_size=(3, 1),
+        stride=(1, 1),
+        padding=(1, 0),
+        groups=2,
+        bias=True,
+    )
+    net.add("hardswish", "hardswish")
+    net.add("sum", "add", "hardswish", start)
+    net.add("silu", "silu")
+    net.add("squeeze", "global_avg_pool")
+    net.add("hardsigmoid", "hardsigmoid")
+    net.add("scale", "mul", "silu", "hardsigmoid")
+    net.pool("max", "max_pool", 3, 1, 1)
+    net.pool("avg", "avg_pool", 3, 1, 1, source="scale")
+    net.add("join", "concat", "max", "avg")
+    net.add("relu", "relu")
+    net.add("sigmoid", "sigmoid")
+    net.add("flat", "flatten")
+    net.linear("fc1", 6, bias=False)
+    net.linear("fc2", 5)
+    return net.build()
+
+
+def random_model(network: Network, rng: np.random.Generator, density: float) -> Model:
+    arrays = {}
+    for name, shape in {**network.parameter_shapes, **network.buffer_shapes}.items():
+        array = rng.standard_normal(shape)
+        if len(shape) > 1:
+            array *= density_mask(array, density) / np.sqrt(np.prod(shape[1:]))
+        elif name.endswith("running_var"):
+            array = np.abs(array) + 0.5
+        arrays[name] = array.astype(np.float32)
+    return Model(network, arrays)
+
+
+def torch_outputs(model: Model, images: np.ndarray) -> np.ndarray:
+    module = Slimmable(model.network, np.random.default_rng(0))
+    module.load_state_dict({name: torch.from_numpy(array) for name, array in model.weights.items()})
+    with torch.no_grad():
+        return module.double().eval()(torch.from_numpy(images).double()).numpy()
+
+
+def run_onnx(content: bytes, images: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    return session.run(["output"], {"input": images})[0]
+
+
+def test_every_operation_is_covered():
+    assert {node.op for node in every_operation()} == set(OPERATIONS)
+
+
+@pytest.mark.parametrize(
+    "network", [every_operation(), mobilenet_v2(input_size=32, num_classes=10)], ids=lambda n: n.name
+)
+def test_agrees_with_torch(network, tmp_path):
+    rng = np.random.default_rng(3)
+    model = random_model(network, rng, 0.5)
+    images = rng.standard_normal((2, *network.input_shape), dtype=np.float32)
+    OnnxExporter().export(model, tmp_path / "model.onnx")
+    want = torch_outputs(model, images)
+    got = run_onnx((tmp_path / "model.onnx").read_bytes(), images)
+    np.testing.assert_allclose(got, want, atol=2e-5 * np.abs(want).max())
+
+
+def test_weights_are_kept_as_they_are_zeros_included():
+    import onnx
+
+    model = random_model(every_operation(), np.random.default_rng(4), 0.3)
+    proto = to_onnx(model, batch=1)
+    onnx.checker.check_model(proto, full_check=True)
+    found = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
+    for name, array in model.weights.items():
+        np.testing.assert_array_equal(found[name], array)
+    assert proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
+
+
+def test_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(JcwError, match=r"jcw-retrain\[onnx\]"):
+        to_onnx(random_model(every_operation(), np.random.default_rng(5), 1.0))
