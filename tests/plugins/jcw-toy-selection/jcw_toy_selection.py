@@ -1,0 +1,61 @@
+"""A selection strategy that keeps the fastest, and an objective that can be had without training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jcw_core.context import Context
+from jcw_core.hookspecs import hookimpl
+from jcw_core.space import Population, SearchSpace
+from numpy.typing import NDArray
+
+
+class Fastest:
+    """Registered as ``fastest``."""
+
+    name = "fastest"
+
+    def select(
+        self,
+        objectives: NDArray[np.float64],
+        size: int,
+        rng: np.random.Generator,
+        *,
+        limits: NDArray[np.float64],
+    ) -> NDArray[np.intp]:
+        """Indices of the ``size`` rows with the lowest latency; ties in random order."""
+        ties = rng.permutation(len(objectives))
+        return np.lexsort((ties, objectives[:, 0]))[:size]
+
+
+class Pruned:
+    """Registered as ``pruned``: the mean share that is cut away, over all variables."""
+
+    name = "pruned"
+    unit = ""
+    needs: tuple[str, ...] = ()
+
+    def open(self, context: Context) -> Pruned:
+        """Nothing to load."""
+        return self
+
+    def begin_generation(self, parents: Population, generation: int) -> bool:
+        """Values hold for ever."""
+        return False
+
+    def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
+        """One value per architecture, (n,)."""
+        return 1 - space.encode(population).mean(axis=1)
+
+
+@hookimpl
+def jcw_register_selections() -> Sequence[Fastest]:
+    """One strategy."""
+    return [Fastest()]
+
+
+@hookimpl
+def jcw_register_objectives() -> Sequence[Pruned]:
+    """One objective."""
+    return [Pruned()]
