@@ -132,7 +132,9 @@ def test_the_objective(registry: Registry, context: Context) -> None:
 
 def test_the_selection(registry: Registry) -> None:
     rng = np.random.default_rng(0)
-    chosen = registry.selections["lottery"].select(rng.random((9, 2)), 4, rng, limits=np.array([[0, 0], [1, 1]]))
+    chosen = registry.selections["lottery"].select(
+        rng.random((9, 2)), 4, rng, limits=np.array([[0, 0], [1, 1]])
+    )
     assert len(set(chosen.tolist())) == 4
 
 
@@ -147,14 +149,23 @@ def test_the_exporter(registry: Registry, tmp_path: Path) -> None:
     shapes = {**network.parameter_shapes, **network.buffer_shapes}
     exporter = registry.exporters["npz"]
     path = tmp_path / f"model{exporter.suffix}"
-    exporter.export(Model(network, {name: np.ones(shape, np.float32) for name, shape in shapes.items()}), path)
+    exporter.export(
+        Model(network, {name: np.ones(shape, np.float32) for name, shape in shapes.items()}), path
+    )
     with np.load(path, allow_pickle=False) as arrays:
         assert {name: arrays[name].shape for name in arrays.files} == shapes
 
 
 def test_the_stage(context: Context) -> None:
     run(context, "census")
-    assert context.path("census.json").read_text().split() == ["{", '"images":', "150,", '"classes":', "2", "}"]
+    assert context.path("census.json").read_text().split() == [
+        "{",
+        '"images":',
+        "150,",
+        '"classes":',
+        "2",
+        "}",
+    ]
 
 
 def test_the_report_section(registry: Registry, context: Context) -> None:

@@ -30,7 +30,9 @@ def imports(path: Path) -> Iterator[str]:
             assert node.level == 0, f"{path}: relative import"
             yield node.module or ""
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            yield from (a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str))
+            yield from (
+                a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)
+            )
 
 
 def package_of(path: Path) -> str:
@@ -54,7 +56,10 @@ def test_packages_import_the_core_and_no_sibling(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_torch_is_imported_in_two_places(path: Path) -> None:
-    if path.is_relative_to(ROOT / "packages/jcw-core/src/jcw_core/supernet") or package_of(path) == "jcw_retrain":
+    if (
+        path.is_relative_to(ROOT / "packages/jcw-core/src/jcw_core/supernet")
+        or package_of(path) == "jcw_retrain"
+    ):
         return
     modules = set(imports(path))
     assert "torch" not in {module.split(".")[0] for module in modules}

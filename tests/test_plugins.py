@@ -66,8 +66,12 @@ def jcw(installed: Path, workspace: Path, *arguments: str) -> subprocess.Complet
 
 
 def test_the_environment_has_no_torch(installed: Path) -> None:
-    code = "import importlib.util as u; print([u.find_spec(m) for m in ('torch', 'jcw_kernels', 'jcw_retrain')])"
-    done = subprocess.run([installed / "python", "-I", "-c", code], capture_output=True, text=True, check=True)
+    code = (
+        "import importlib.util as u; print([u.find_spec(m) for m in ('torch', 'jcw_kernels', 'jcw_retrain')])"
+    )
+    done = subprocess.run(
+        [installed / "python", "-I", "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[None, None, None]\n"
 
 
@@ -105,14 +109,25 @@ def test_a_search_uses_all_three_by_name(installed: Path, workspace: Path) -> No
 
 
 def test_the_commands_of_jcw_latency_use_the_plugins(installed: Path, workspace: Path) -> None:
-    arguments = ("--device", "arithmetic", "--option", "gigamacs=4", "--input-size", "28", "--set", "widths=2")
+    arguments = (
+        "--device",
+        "arithmetic",
+        "--option",
+        "gigamacs=4",
+        "--input-size",
+        "28",
+        "--set",
+        "widths=2",
+    )
     done = jcw(installed, workspace, "profile", "toynet", *arguments)
     assert done.returncode == 0, done.stderr
     (workspace / "whole.json").write_text('{"widths": {}, "densities": {}}')
     done = jcw(installed, workspace, "predict", "table.npz", "whole.json", "--json")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
-    network = json.loads(jcw(installed, workspace, "networks", "--json", "toynet", "--input-size", "28").stdout)
+    network = json.loads(
+        jcw(installed, workspace, "networks", "--json", "toynet", "--input-size", "28").stdout
+    )
     layers = sum(node["op"] in ("conv2d", "linear") for node in network["nodes"])
     assert row["latency_ms"] > layers * 1e-3
 
@@ -120,10 +135,18 @@ def test_the_commands_of_jcw_latency_use_the_plugins(installed: Path, workspace:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('name = "arithmetic"\ngigamacs = 2', 'name = "host"', "unknown device 'host'; install jcw-kernels; there is: "),
+        (
+            'name = "arithmetic"\ngigamacs = 2',
+            'name = "host"',
+            "unknown device 'host'; install jcw-kernels; there is: ",
+        ),
         ("gigamacs = 2", "gigamac = 2", "unknown key; did you mean 'gigamacs'"),
         ("gigamacs = 2", 'gigamacs = "2"', "expected float, found '2'"),
-        ('"toynet"', '"toynot"', "unknown backbone 'toynot'; there is: mobilenet_v1, mobilenet_v2, resnet18, toynet"),
+        (
+            '"toynet"',
+            '"toynot"',
+            "unknown backbone 'toynot'; there is: mobilenet_v1, mobilenet_v2, resnet18, toynet",
+        ),
         ('"fastest"', '"slowest"', "unknown selection strategy 'slowest'; there is: fastest, nsga2, uniform"),
         ('"pruned"', '"prune"', "unknown objective 'prune'; there is: error, latency, loss, pruned"),
     ],

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from jcw_core.context import Context
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.hookspecs import hookimpl
@@ -97,7 +96,7 @@ THREE = (
 def make(tmp_path: Path, stages: Sequence[ToyStage] = THREE, text: str = "") -> Context:
     registry = Registry({"toy": Plugin(*stages)}, installed=False)
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text('[network]\nbackbone = "none"\n[data]\nname = "toy"\n' + text)
+    recipe.write_text('[network]\nfile = "none.json"\n[data]\nname = "toy"\n' + text)
     return Context(load_recipe(recipe, registry), registry, RunDirectory(tmp_path / "runs" / "toy"))
 
 

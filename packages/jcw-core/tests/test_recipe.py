@@ -101,6 +101,15 @@ class Data:
         return [self]
 
 
+class Any:
+    name = "any"
+    bounds = ()
+
+    @hookimpl
+    def jcw_register_backbones(self):
+        return [self]
+
+
 class SearchStage:
     name = section = "search"
     options = Inner
@@ -140,7 +149,7 @@ density = 0.125
 def load(tmp_path: Path, text: str, overrides: dict[str, object] | None = None):
     path = tmp_path / "recipe.toml"
     path.write_text(text)
-    registry = Registry({"data": Data(), "search": SearchStage()}, installed=False)
+    registry = Registry({"data": Data(), "search": SearchStage(), "any": Any()}, installed=False)
     return load_recipe(path, registry, overrides)
 
 
@@ -163,6 +172,13 @@ def test_a_good_recipe(tmp_path: Path) -> None:
         ("seed = 7", "seed = -7", 3, r"\[run\] seed: -7 is impossible"),
         ("seed = 7", "seed = 2.5", 3, r"\[run\] seed: expected int"),
         ('backbone = "any"', "", 5, r"\[network\]: give either backbone or file"),
+        (
+            'backbone = "any"',
+            'backbone = "vgg"',
+            6,
+            r"\[network\] backbone: unknown backbone 'vgg'; there is: any",
+        ),
+        ("[run]", "[retrain]", 2, r"\[retrain\]: unknown table; install jcw-retrain; known are run"),
         ('name = "data"', 'name = "dat"', 9, r"\[data\] name: unknown dataset 'dat'; there is: data"),
         (
             'name = "data"',

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from jcw_core.errors import PluginError, RecipeError
 from jcw_core.options import Location, option, parse
-from jcw_core.registry import Registry
+from jcw_core.registry import PROVIDERS, Registry
 from jcw_core.space import Bound
 
 T = TypeVar("T")
@@ -101,8 +101,8 @@ def load_recipe(path: Path, registry: Registry, overrides: Mapping[str, Any] | N
         overrides: values by ``"table.key"`` that replace those of the file.
 
     Raises:
-        RecipeError: anything unknown, missing, of the wrong type or impossible.
-        PluginError: a dataset or device that is not installed.
+        RecipeError: anything unknown, missing, of the wrong type or impossible; a plugin not installed.
+        PluginError: two plugins claim one name.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -117,14 +117,15 @@ def load_recipe(path: Path, registry: Registry, overrides: Mapping[str, Any] | N
     known = ["run", "network", "data", "device", "space", *owned]
     for table, content in document.items():
         if table not in known:
-            raise where.inside(table).error("", f"unknown table; known are {', '.join(known)}")
+            hint = f"; install {PROVIDERS[table]}" if table in PROVIDERS else ""
+            raise where.inside(table).error("", f"unknown table{hint}; known are {', '.join(known)}")
         if not isinstance(content, dict):
             raise where.error(table, f"expected a table, found {content!r}")
     split, data = _data(document, registry, where.inside("data"))
     return Recipe(
         path=path,
         run=parse(RunOptions, document.get("run", {}), where.inside("run")),
-        network=parse(NetworkOptions, document.get("network", {}), where.inside("network")),
+        network=_network(document, registry, where.inside("network")),
         data=data,
         split=split,
         device=_choice(document.get("device"), registry.devices, where.inside("device")),
@@ -144,6 +145,16 @@ def _override(document: dict[str, Any], overrides: Mapping[str, Any]) -> None:
             if not isinstance(target, dict):
                 raise RecipeError(f"cannot set {dotted!r}: {table} is not a table")
         target[key] = value
+
+
+def _network(document: Mapping[str, Any], registry: Registry, where: Location) -> NetworkOptions:
+    options = parse(NetworkOptions, document.get("network", {}), where)
+    try:
+        if options.backbone:
+            registry.backbones[options.backbone]
+    except PluginError as error:
+        raise where.error("backbone", str(error)) from None
+    return options
 
 
 def _data(document: Mapping[str, Any], registry: Registry, where: Location) -> tuple[SplitOptions, Choice]:
