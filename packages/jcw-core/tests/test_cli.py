@@ -54,6 +54,14 @@ def test_a_bad_recipe_is_one_line_with_file_and_key(tmp_path: Path, text: str, e
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text(GOOD)
+    (tmp_path / "taken").touch()
+    assert "taken" in one_line(
+        jcw("run", "recipe.toml", "--runs", "taken", "--until", "report", cwd=tmp_path)
+    )
+
+
 def test_a_missing_recipe(tmp_path: Path) -> None:
     assert "none.toml: no such file" in one_line(jcw("run", "none.toml", cwd=tmp_path))
 

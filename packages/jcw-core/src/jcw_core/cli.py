@@ -64,3 +64,6 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(1)
+    except OSError as error:  # a full disk, a folder that may not be written
+        click.echo(f"jcw: {error}", err=True)
+        sys.exit(2)
