@@ -41,7 +41,10 @@ def network_seconds(network: Network, densities: dict[str, float]) -> float:
 
 @dataclass
 class SyntheticDevice:
-    """Args: noise: relative, log-normal; lag: sleep per call; overhead: of a whole model, seconds."""
+    """Args: noise: relative, log-normal; overhead: of a whole model, seconds.
+
+    ``visits`` holds the problems of every call but the first, which is a profile's reference.
+    """
 
     noise: float = 0.0
     seed: int = 0
@@ -56,7 +59,7 @@ class SyntheticDevice:
         return DeviceInfo("synthetic", "formula", "none", 1, {"formula": "1"})
 
     def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
-        self.visits += problems
+        self.visits += problems[1:]
         return self._noisy([seconds_of(p) for p in problems], rounds)
 
     def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:

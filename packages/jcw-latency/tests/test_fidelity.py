@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,10 @@ from jcw_core.fusion import fuse
 from jcw_core.network import Network
 from jcw_core.pruning import weight_density
 from jcw_core.space import SearchSpace
-from jcw_latency import LatencyPredictor, LatencyTable
+from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable
 from jcw_latency.fidelity import Fidelity, Point, check, kendall_tau, kept_macs, medians_ms, random_model
 from jcw_latency.guard import GuardedDevice
+from jcw_latency.overhead import constant_ms, with_overhead
 from jcw_latency.report import FidelitySection
 from latency_samples import SyntheticDevice, TextExporter
 from numpy.typing import NDArray
@@ -76,6 +78,31 @@ def test_whole_networks(table: LatencyTable, space: SearchSpace, tmp_path: Path)
 def test_an_overhead_is_a_bias(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
     found = check_on(SyntheticDevice(overhead=1.0), table, space, tmp_path)
     assert (found.errors < -0.5).all()
+
+
+def test_the_overhead_is_found(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
+    device, rng = SyntheticDevice(overhead=1e-4), np.random.default_rng(0)
+    for start in (table, replace(table, overhead_ms=3.0)):
+        better = with_overhead(
+            start, device, TextExporter(), space, LatencyOptions(), rng=rng, folder=tmp_path
+        )
+        assert better.overhead_ms == pytest.approx(0.1, rel=0.02)
+    assert check_on(device, better, space, tmp_path).to_dict()["mape"] < 0.01
+    none = LatencyOptions(overhead_networks=0)
+    assert with_overhead(table, device, TextExporter(), space, none, rng=rng, folder=tmp_path) is table
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=1, max_size=9),
+    st.floats(0, 5),
+)
+def test_the_constant_is_the_best_one(pairs: list[tuple[float, float]], other: float) -> None:
+    found = Fidelity(tuple(Point(*pair, 0) for pair in pairs))
+
+    def error(constant: float) -> float:
+        return sum(abs(p.predicted_ms + constant - p.measured_ms) / p.measured_ms for p in found.points)
+
+    assert error(constant_ms(found)) <= error(other) + 1e-9
 
 
 def test_layers_stand_in_for_devices_that_run_no_models(

@@ -114,7 +114,7 @@ def test_measure_stage(context: Context) -> None:
     )[0]
     row = document["models"][records.BASELINE]
     assert row["rounds"] == 3
-    assert row["min_ms"] == row["median_ms"] == row["max_ms"] == pytest.approx(whole)
+    assert row["min_ms"] == row["median_ms"] == row["max_ms"] == pytest.approx(whole, rel=1e-3)
     assert document["device"]["cpu"] == "formula"
     assert document["fidelity"]["networks"] == 12
     section = context.registry.report_sections["fidelity"]
@@ -204,7 +204,7 @@ def test_profile_predict_check(
     rows = json.loads(
         jcw(registry, "predict", made, tmp_path / "one.json", tmp_path / "front.json", "--json")
     )
-    assert [r["latency_ms"] for r in rows] == pytest.approx([expected[0], *expected])
+    assert [r["latency_ms"] for r in rows] == pytest.approx([expected[0], *expected], rel=0.02)
     printed = jcw(registry, "predict", made, tmp_path / "one.json", "--layers")
     assert all(unit.name in printed for unit in fuse(network))
 

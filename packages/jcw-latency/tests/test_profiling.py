@@ -24,7 +24,7 @@ from jcw_core.problem import LayerProblem
 from jcw_core.pruning import kept_groups, weight_groups
 from jcw_core.shrink import shrink
 from jcw_core.space import SearchSpace
-from jcw_latency import LatencyOptions, LatencyTable, profile
+from jcw_latency import LatencyOptions, LatencyTable, profile, visits
 from jcw_latency.axes import at, unit_axes
 from jcw_latency.plan import make_plan, width_points
 from latency_samples import SyntheticDevice, quick_options, seconds_of
@@ -174,6 +174,39 @@ def test_a_layer_that_is_not_monotone_stays_as_measured(network: Network) -> Non
     )
 
 
+class Slowing(SyntheticDevice):
+    """Args: slow: calls, counted from 0, at which everything takes twice as long."""
+
+    slow: Sequence[int] = ()
+    calls = -1
+
+    def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
+        self.calls += 1
+        return super().measure(problems, rounds=rounds) * (2 if self.calls in self.slow else 1)
+
+
+def test_visits_to_a_busy_machine_are_repeated(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visits, "_BATCH_SIZE", 20)
+    device = Slowing()
+    device.slow = range(5, 8)
+    table = measured(network, device, min_rounds=3, rounds=3)
+    assert table.settings["disturbed_visits"] == 3
+    exact = measured(network, SyntheticDevice())
+    for one, other in zip(table.grids, exact.grids, strict=True):
+        np.testing.assert_array_equal(one.ms, other.ms)
+
+
+def test_a_machine_that_stays_busy_is_measured_all_the_same(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visits, "_BATCH_SIZE", 20)
+    device = Slowing()
+    device.slow = range(5, 1000)
+    table = measured(network, device, min_rounds=3, rounds=3)
+    assert table.settings["drift"] == pytest.approx(1.0)
+    assert table.settings["disturbed_visits"] < 20
+
+
 class Dying(SyntheticDevice):
     """Args: lives: calls that it answers."""
 
@@ -278,7 +311,7 @@ from core_networks import small_resnet
 from latency_samples import SyntheticDevice, quick_options
 import jcw_latency.profiling as profiling
 profiling._SAVE_SECONDS = 0.0
-profiling._BATCH_SIZE = 20
+profiling.batches.__globals__['_BATCH_SIZE'] = 20
 
 class Slow(SyntheticDevice):
     def measure(self, problems, *, rounds):

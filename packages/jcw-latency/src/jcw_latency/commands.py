@@ -10,6 +10,8 @@ import click
 from jcw_core.errors import JcwError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jcw_core.architecture import Architecture
     from jcw_core.network import Network
     from jcw_core.options import Location
@@ -63,12 +65,15 @@ def profile(
 
     An interrupted profile continues where it stopped when the same command is run again.
     """
+    import tempfile
+
     import numpy as np
     from jcw_core.options import parse
     from jcw_core.progress import TerminalProgress
     from jcw_core.protocols import Progress
 
     from jcw_latency.options import LatencyOptions
+    from jcw_latency.overhead import with_overhead
     from jcw_latency.profiling import profile as measure
 
     options = parse(LatencyOptions, *_assignments("--set", settings))
@@ -79,22 +84,33 @@ def profile(
             num_classes=classes, width=width, input_size=input_size, in_channels=in_channels
         )
     device = _open(registry, device_name, device_options)
+    # Before minutes of measuring: an exporter that is not installed.
+    exporter = registry.exporters[device.model_format] if device.model_format else None
     partial = output.with_name(f"{output.name}.partial")
-    with TerminalProgress() as listener:
+    rng = np.random.default_rng(seed)
+    with TerminalProgress() as listener, tempfile.TemporaryDirectory(prefix="jcw-profile-") as folder:
         registry.add("terminal-progress", listener)
-        table = measure(
-            found,
-            device,
-            options,
-            rng=np.random.default_rng(seed),
-            partial=partial,
-            notify=lambda done, total, detail: registry.progress(
-                Progress("profile", "point", done, total, detail)
-            ),
-        )
+
+        def notify(unit: str) -> Callable[[int, int, str], None]:
+            return lambda done, total, detail: registry.progress(
+                Progress("profile", unit, done, total, detail)
+            )
+
+        table = measure(found, device, options, rng=rng, partial=partial, notify=notify("point"))
+        if exporter is not None:
+            table = with_overhead(
+                table, device, exporter, _space(registry, found), options,
+                rng=rng, folder=Path(folder), notify=notify("network"),
+            )  # fmt: skip
     table.write(output)
     partial.unlink(missing_ok=True)
     click.echo(f"{output}: {len(table.grids)} layers, {table.settings['points']} points")
+    if table.settings["drift"] > options.busy:
+        click.echo(
+            f"warning: the machine was busy or changed its clock: a layer that was timed throughout varied by "
+            f"{table.settings['drift']:.0%}; profile again on an idle machine for a table to rely on",
+            err=True,
+        )
 
 
 @click.command()

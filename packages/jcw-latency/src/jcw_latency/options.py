@@ -19,7 +19,13 @@ class LatencyOptions:
     tolerance: float = option(
         0.02, low=0.0, high=1.0, help="95 % confidence half-width, as a share of the median"
     )
+    busy: float = option(
+        0.2, low=0.0, help="visits at which a reference layer is this share slower are repeated"
+    )
     timeout: float = option(600.0, low=1.0, help="seconds after which a silent device counts as hung")
+    overhead_networks: int = option(
+        8, low=0, high=1000, help="networks run whole to find what a run costs beside layers"
+    )
     check_networks: int = option(
         20, low=0, high=10_000, help="random networks run whole to check the prediction"
     )

@@ -13,10 +13,12 @@ from jcw_core.errors import FormatError
 from jcw_core.files import read_json, write_json
 from jcw_core.recipe import Recipe
 from jcw_core.registry import Registry
+from jcw_core.space import SearchSpace
 
 from jcw_latency.fidelity import check
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.options import LatencyOptions
+from jcw_latency.overhead import with_overhead
 from jcw_latency.predictor import LatencyPredictor
 from jcw_latency.profiling import profile
 from jcw_latency.table import LatencyTable, device_document
@@ -37,14 +39,31 @@ class ProfileStage:
 
     def run(self, context: Context) -> Sequence[str]:
         """Write the table."""
+        device, options = context.open_device(), context.options(LatencyOptions)
+        # Before minutes of measuring: an exporter that is not installed.
+        exporter = context.registry.exporters[device.model_format] if device.model_format else None
+        scratch = context.directory.scratch(self.name)
         table = profile(
             context.network,
-            context.open_device(),
-            context.options(LatencyOptions),
+            device,
+            options,
             rng=context.rng(self.name),
-            partial=context.directory.scratch(self.name) / "samples.npz",
-            notify=lambda done, total, detail: context.progress(self.name, "layer", done, total, detail),
+            partial=scratch / "samples.npz",
+            notify=lambda done, total, detail: context.progress(self.name, "point", done, total, detail),
         )
+        if exporter is not None:
+            table = with_overhead(
+                table,
+                device,
+                exporter,
+                SearchSpace.of(context.network),
+                options,
+                rng=context.rng(self.name, "overhead"),
+                folder=scratch,
+                notify=lambda done, total, detail: context.progress(
+                    self.name, "network", done, total, detail
+                ),
+            )
         table.write(context.path(records.TABLE))
         return ()
 

@@ -1,0 +1,52 @@
+"""Which points need more rounds: uncertain medians and broken monotonicity."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jcw_latency.options import LatencyOptions
+from jcw_latency.plan import Plan
+from jcw_latency.samples import Samples
+
+Mask = NDArray[np.bool_]
+
+
+def outstanding(plan: Plan, samples: Samples, options: LatencyOptions) -> NDArray[np.intp]:
+    """Problems that need more rounds."""
+    early = samples.taken < options.min_rounds
+    if early.any():
+        return np.flatnonzero(early)
+    doubtful = uncertain(plan, samples, options) | not_monotone(plan, samples, options)
+    return np.flatnonzero(doubtful & (samples.taken < options.rounds))
+
+
+def uncertain(plan: Plan, samples: Samples, options: LatencyOptions) -> Mask:
+    """Problems whose median is not within the tolerance at 95 % confidence."""
+    return samples.uncertainty() > _allowed(plan, samples, options)
+
+
+def _allowed(plan: Plan, samples: Samples, options: LatencyOptions) -> NDArray[np.float64]:
+    """Error that each median may have, seconds.
+
+    A share of the median, but no less than the share of a tenth of the network's mean layer: below
+    that, precision is spent on what no prediction would notice.
+    """
+    median = samples.quantiles()[1]
+    whole = [median[layer.index.flat[-1]] for layer in plan.layers]
+    allowed: NDArray[np.float64] = options.tolerance * np.maximum(median, 0.1 * float(np.mean(whole)))
+    return allowed
+
+
+def not_monotone(plan: Plan, samples: Samples, options: LatencyOptions) -> Mask:
+    """Problems that cost more than a neighbour with more width or density, beyond what is uncertain."""
+    median, half = samples.quantiles()[1], samples.uncertainty() + _allowed(plan, samples, options)
+    found = np.zeros(len(plan.problems), dtype=bool)
+    for layer in plan.layers:
+        for axis in range(layer.index.ndim):
+            index = np.moveaxis(layer.index, axis, 0)
+            lower, upper = index[:-1].ravel(), index[1:].ravel()
+            lower, upper = lower[lower >= 0], upper[lower >= 0]
+            broken = median[lower] - median[upper] > half[lower] + half[upper]
+            found[lower[broken]] = found[upper[broken]] = True
+    return found
