@@ -27,7 +27,9 @@ struct Isa {
   }
   // Even and odd elements of 2 * width floats.
   static void load_pair(const float* p, vec& even, vec& odd) {
-    const vec a = load(p), b = load(p + width);
+    vec a = load(p), b = load(p + width);
+    // Keeps gcc from loading both twice, as operands of both permutations: loads across cache lines are slow.
+    asm("" : "+v"(a), "+v"(b));
     const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i odds = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
     even = _mm512_permutex2var_ps(a, evens, b);
@@ -36,6 +38,7 @@ struct Isa {
   // The vector that begins k lanes into a and goes on in b.
   template <int k>
   static vec slide(vec a, vec b) {
+    if constexpr (k == 0) return a;
     return _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(b), _mm512_castps_si512(a), k));
   }
   template <int channel>
