@@ -48,7 +48,7 @@ class RetrainOptions:
     crop_padding: int = option(0, low=0, high=64, help="pixels of padding before a random crop")
     flip: bool = option(False, help="mirror half of the images")
     precision: Literal["fp32", "bf16"] = option("fp32")
-    channels_last: bool = option(False)
+    channels_last: bool = option(True, help="lay images out as NHWC, which is faster on CPUs")
     pretrain: PhaseOptions = option(PhaseOptions())
     admm: AdmmOptions = option(AdmmOptions())
     finetune: PhaseOptions = option(PhaseOptions())

@@ -76,7 +76,7 @@ class SupernetOptions:
     flip: bool = option(False, help="mirror half of the images")
     calibration_images: int = option(1280, low=2, help="training images that set batch-norm statistics")
     precision: Literal["fp32", "bf16"] = option("fp32")
-    channels_last: bool = option(False)
+    channels_last: bool = option(True, help="lay images out as NHWC, which is faster on CPUs")
 
     @property
     def arithmetic(self) -> Arithmetic:
