@@ -58,7 +58,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text(GOOD)
     (tmp_path / "taken").touch()
     assert "taken" in one_line(
-        jcw("run", "recipe.toml", "--runs", "taken", "--until", "report", cwd=tmp_path)
+        jcw("run", "recipe.toml", "--runs", "taken", "--until", "supernet", cwd=tmp_path)
     )
 
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jcw_core.data import Subset
-from jcw_core.datasets.cifar10 import CLASSES, Cifar10, Cifar10Options
+from jcw_core.datasets.cifar10 import CLASSES, MEAN, Cifar10, Cifar10Options
 from jcw_core.datasets.fashion_mnist import FashionMnist, FashionMnistOptions
 from jcw_core.datasets.image_folder import ImageFolder, ImageFolderOptions
 from jcw_core.datasets.image_source import ZipSource
@@ -74,13 +74,12 @@ def test_the_subset_is_made_again_by_its_script(tmp_path: Path) -> None:
     if not whole.is_dir():
         pytest.skip("needs Debian's package dataset-fashion-mnist")
     script = ROOT / "examples" / "make_fashion_mnist_subset.py"
-    for out in ("one", "two"):
-        subprocess.run([sys.executable, script, whole, "--out", tmp_path / out], check=True)
+    subprocess.run([sys.executable, script, whole, "--out", tmp_path], check=True)
     for shipped in SHIPPED.glob("*.gz"):
-        one, two = ((tmp_path / out / shipped.name).read_bytes() for out in ("one", "two"))
-        assert one == two
+        again = (tmp_path / shipped.name).read_bytes()
+        assert again[4:8] == bytes(4), "a time in the gzip header makes the bytes differ"
         # Compressed bytes may differ between versions of zlib; what they hold may not.
-        assert gzip.decompress(one) == gzip.decompress(shipped.read_bytes())
+        assert gzip.decompress(again) == gzip.decompress(shipped.read_bytes())
 
 
 @pytest.mark.parametrize(
@@ -453,7 +452,7 @@ def test_cifar10_as_it_is_found(plugin: str) -> None:
     assert (len(test), test.image_shape, tuple(test.classes)) == (10_000, (3, 32, 32), CLASSES)
     assert np.bincount(test.labels).tolist() == [1000] * 10
     pixels = test.images(np.arange(0, 10_000, 10)) / 255
-    np.testing.assert_allclose(pixels.mean((0, 2, 3)), open_cifar(path, "test").mean, atol=0.02)
+    np.testing.assert_allclose(pixels.mean((0, 2, 3)), MEAN, atol=0.02)
 
 
 def test_imagenet_as_it_is_found() -> None:
