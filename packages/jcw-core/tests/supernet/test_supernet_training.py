@@ -22,6 +22,7 @@ from jcw_core.records import SUPERNET
 from jcw_core.registry import Registry
 from jcw_core.run_directory import RunDirectory
 from jcw_core.supernet import checkpoint
+from jcw_core.supernet.arithmetic import computing, has_bf16
 from jcw_core.supernet.batches import FixedImages, TrainingImages, augment
 from jcw_core.supernet.evaluation import score_network, score_subnetwork
 from jcw_core.supernet.evaluator import SupernetEvaluator
@@ -183,6 +184,18 @@ def test_bf16_is_close_to_fp32(dataset: Blobs) -> None:
         scores.append(score_subnetwork(module, small, images, images, arithmetic).loss)
     assert scores[0] != scores[1]
     assert scores[0] == pytest.approx(scores[1], rel=0.02)
+
+
+def test_bf16_is_chosen_by_what_the_processor_has(tmp_path: Path) -> None:
+    for name, flags in (("new", "fma avx512f avx512_bf16"), ("old", "fma avx512f")):
+        (tmp_path / name).write_text(f"processor : 0\nflags\t\t: {flags}\n")
+    assert has_bf16(tmp_path / "new")
+    assert not has_bf16(tmp_path / "old")
+    assert not has_bf16(tmp_path / "none")
+    wanted = torch.bfloat16 if has_bf16() else torch.float32
+    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16), ("auto", wanted)):
+        with computing(Arithmetic(precision)):
+            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
 
 
 def test_a_trained_network_keeps_its_running_statistics(dataset: Blobs, tmp_path: Path) -> None:

@@ -47,7 +47,9 @@ class RetrainOptions:
     lr_warmup_epochs: float = option(0.0, low=0.0, help="of pretraining: the learning rate rises from 0")
     crop_padding: int = option(0, low=0, high=64, help="pixels of padding before a random crop")
     flip: bool = option(False, help="mirror half of the images")
-    precision: Literal["fp32", "bf16"] = option("fp32")
+    precision: Literal["fp32", "bf16", "auto"] = option(
+        "fp32", help="auto: bf16 where the processor has instructions for it"
+    )
     channels_last: bool = option(True, help="lay images out as NHWC, which is faster on CPUs")
     pretrain: PhaseOptions = option(PhaseOptions())
     admm: AdmmOptions = option(AdmmOptions())

@@ -45,11 +45,12 @@ class Arithmetic:
     """How a module computes.
 
     Args:
-        precision: ``"bf16"`` runs convolutions in bfloat16; weights stay float32.
+        precision: ``"bf16"`` runs convolutions in bfloat16, weights stay float32; ``"auto"`` does so on
+            processors that have instructions for it, because elsewhere it is many times slower.
         channels_last: keep images as NHWC in memory.
     """
 
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
     channels_last: bool = False
 
 
@@ -75,7 +76,9 @@ class SupernetOptions:
     crop_padding: int = option(0, low=0, high=64, help="pixels of padding before a random crop")
     flip: bool = option(False, help="mirror half of the images")
     calibration_images: int = option(1280, low=2, help="training images that set batch-norm statistics")
-    precision: Literal["fp32", "bf16"] = option("fp32")
+    precision: Literal["fp32", "bf16", "auto"] = option(
+        "fp32", help="auto: bf16 where the processor has instructions for it"
+    )
     channels_last: bool = option(True, help="lay images out as NHWC, which is faster on CPUs")
 
     @property
