@@ -19,8 +19,9 @@ from jcw_core.space import SearchSpace
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable
 from jcw_latency.fidelity import Fidelity, Point, check, kendall_tau, kept_macs, medians_ms, random_model
 from jcw_latency.guard import GuardedDevice
-from jcw_latency.overhead import constant_ms, with_overhead
 from jcw_latency.report import FidelitySection
+from jcw_latency.table import WholeRun
+from jcw_latency.whole import fit, with_whole_run
 from latency_samples import SyntheticDevice, TextExporter
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
@@ -80,29 +81,31 @@ def test_an_overhead_is_a_bias(table: LatencyTable, space: SearchSpace, tmp_path
     assert (found.errors < -0.5).all()
 
 
-def test_the_overhead_is_found(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
+def test_what_a_whole_run_costs_is_found(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
     device, rng = SyntheticDevice(overhead=1e-4), np.random.default_rng(0)
-    for start in (table, replace(table, overhead_ms=3.0)):
-        better = with_overhead(
+    for start in (table, replace(table, whole={"small": WholeRun(3.0, 1.0)})):
+        better = with_whole_run(
             start, device, TextExporter(), space, LatencyOptions(), rng=rng, folder=tmp_path
         )
-        assert better.overhead_ms == pytest.approx(0.1, rel=0.02)
+        assert better.whole["small"].overhead_ms == pytest.approx(0.1, rel=0.03)
+        assert better.whole["small"].scale == pytest.approx(1, rel=0.03)
     assert check_on(device, better, space, tmp_path).to_dict()["mape"] < 0.01
-    none = LatencyOptions(overhead_networks=0)
-    assert with_overhead(table, device, TextExporter(), space, none, rng=rng, folder=tmp_path) is table
+    none = LatencyOptions(whole_networks=0)
+    assert with_whole_run(table, device, TextExporter(), space, none, rng=rng, folder=tmp_path) is table
 
 
 @given(
     st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=1, max_size=9),
+    st.floats(0.5, 5),
     st.floats(0, 5),
 )
-def test_the_constant_is_the_best_one(pairs: list[tuple[float, float]], other: float) -> None:
-    found = Fidelity(tuple(Point(*pair, 0) for pair in pairs))
+def test_no_line_fits_better(pairs: list[tuple[float, float]], scale: float, constant: float) -> None:
+    sums, measured = np.array(pairs).T
 
-    def error(constant: float) -> float:
-        return sum(abs(p.predicted_ms + constant - p.measured_ms) / p.measured_ms for p in found.points)
+    def error(run: WholeRun) -> float:
+        return float(np.abs((run.scale * sums + run.overhead_ms) / measured - 1).mean())
 
-    assert error(constant_ms(found)) <= error(other) + 1e-9
+    assert error(fit(sums, measured)) <= error(WholeRun(scale, constant)) + 1e-9
 
 
 def test_layers_stand_in_for_devices_that_run_no_models(

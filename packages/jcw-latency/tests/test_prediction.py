@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from jcw_core.shrink import shrink
 from jcw_core.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, interpolate, profile, table_from_arrays
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, has_channel_pair
+from jcw_latency.table import WholeRun
 from latency_samples import SyntheticDevice, network_seconds, quick_options
 from numpy.typing import NDArray
 from scipy.interpolate import RegularGridInterpolator
@@ -126,12 +128,16 @@ def test_breakdown_adds_up(network: Network, table: LatencyTable, space: SearchS
     assert sum(parts.values()) == pytest.approx(predictor.predict(row)[0], rel=1e-12)
 
 
-def test_overhead_is_added_once(table: LatencyTable, space: SearchSpace) -> None:
-    costly = LatencyTable(table.device, table.networks, table.grids, overhead_ms=0.5)
+def test_whole_runs_are_scaled_once(table: LatencyTable, space: SearchSpace) -> None:
+    costly = replace(table, whole={"small": WholeRun(1.2, 0.5), "other": WholeRun(9.0, 9.0)})
     for size in (3, 300):
         population = space.sample(size, np.random.default_rng(3))
-        with_it, without = (LatencyPredictor(t, space).predict(population) for t in (costly, table))
-        np.testing.assert_allclose(with_it - without, 0.5, rtol=1e-9)
+        whole, layers = (LatencyPredictor(t, space).predict(population) for t in (costly, table))
+        np.testing.assert_allclose(whole, 1.2 * layers + 0.5, rtol=1e-12)
+        np.testing.assert_allclose(LatencyPredictor(costly, space).sum_of_layers(whole), layers, rtol=1e-12)
+    parts = LatencyPredictor(costly, space).breakdown(space.architecture(population[0]))
+    assert parts["overhead"] == 0.5
+    assert sum(parts.values()) == pytest.approx(whole[0], rel=1e-12)
 
 
 @pytest.mark.parametrize("size", [1, 300])

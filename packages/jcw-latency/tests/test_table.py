@@ -16,17 +16,25 @@ from jcw_core.fusion import fuse
 from jcw_core.network import Network
 from jcw_core.problem import LayerProblem
 from jcw_latency import LatencyTable, LayerGrid, npz, table_from_arrays
-from jcw_latency.table import FORMAT, describe
+from jcw_latency.table import FORMAT, WholeRun, describe
 
 
 def test_read_back(table: LatencyTable, table_file: Path) -> None:
+    table = replace(table, whole={"small": WholeRun(1.1, 0.25)})
+    table.write(table_file)
     read = LatencyTable.read(table_file)
-    assert (read.device, read.networks, read.overhead_ms) == (table.device, table.networks, table.overhead_ms)
+    assert (read.device, read.networks, read.whole) == (table.device, table.networks, dict(table.whole))
     assert read.settings == dict(table.settings)
     for one, other in zip(table.grids, read.grids, strict=True):
         assert (one.problem, dict(one.axes), one.layers) == (other.problem, dict(other.axes), other.layers)
         for name in ("ms", "spread_ms", "rounds"):
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+@pytest.mark.parametrize("run", [(0.0, 0.0), (-1.0, 0.0), (1.0, -0.1), (np.nan, 0.0), (1.0, np.inf)])
+def test_impossible_whole_runs(run: tuple[float, float]) -> None:
+    with pytest.raises(FormatError, match="impossible"):
+        WholeRun(*run)
 
 
 def test_equal_tables_are_equal_files(table: LatencyTable, table_file: Path, tmp_path: Path) -> None:

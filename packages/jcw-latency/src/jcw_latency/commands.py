@@ -73,8 +73,8 @@ def profile(
     from jcw_core.protocols import Progress
 
     from jcw_latency.options import LatencyOptions
-    from jcw_latency.overhead import with_overhead
     from jcw_latency.profiling import profile as measure
+    from jcw_latency.whole import with_whole_run
 
     options = parse(LatencyOptions, *_assignments("--set", settings))
     if Path(network).suffix == ".json":
@@ -98,7 +98,7 @@ def profile(
 
         table = measure(found, device, options, rng=rng, partial=partial, notify=notify("point"))
         if exporter is not None:
-            table = with_overhead(
+            table = with_whole_run(
                 table, device, exporter, _space(registry, found), options,
                 rng=rng, folder=Path(folder), notify=notify("network"),
             )  # fmt: skip

@@ -116,7 +116,7 @@ def check(
     space, points = predictor.space, list[Point]()
     predicted = predictor.predict(population)
     if exporter is None:
-        predicted -= predictor.overhead_ms
+        predicted = predictor.sum_of_layers(predicted)
     for start in range(0, len(population), _BATCH):
         chosen = [space.architecture(row) for row in population[start : start + _BATCH]]
         if exporter is None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from jcw_latency.axes import DENSITY, Coordinate, full_size, unit_coordinates
 from jcw_latency.interpolate import Array, contract, locate
-from jcw_latency.table import LatencyTable, LayerGrid
+from jcw_latency.table import LatencyTable, LayerGrid, WholeRun
 
 _CHUNK = 2048
 """Architectures at a time: a column of them and its temporaries stay in the first cache."""
@@ -85,7 +85,7 @@ class LatencyPredictor:
 
     def __init__(self, table: LatencyTable, space: SearchSpace) -> None:
         self.space = space
-        self.overhead_ms = table.overhead_ms
+        self.whole = table.whole.get(space.network.name, WholeRun())
         coordinates = unit_coordinates(space)
         self._layers = []
         for unit in fuse(space.network):
@@ -114,6 +114,10 @@ class LatencyPredictor:
         chunks = [population[i : i + _CHUNK] for i in range(0, len(population), _CHUNK)]
         return np.concatenate([self._from_terms(chunk) for chunk in chunks])
 
+    def sum_of_layers(self, predicted: Array) -> Array:
+        """Undo what ``predict`` adds for the run as a whole, (n,) milliseconds."""
+        return (predicted - self.whole.overhead_ms) / self.whole.scale
+
     def breakdown(self, architecture: Architecture) -> dict[str, float]:
         """Milliseconds of each unit by name, and of the run as a whole under ``"overhead"``.
 
@@ -121,8 +125,10 @@ class LatencyPredictor:
             ArchitectureError: a name or value that the space does not have.
         """
         columns = self._columns(self.space.row(architecture)[None])
-        layers = {layer.name: float(_interpolate(layer, columns)[0]) for layer in self._layers}
-        return {**layers, "overhead": self.overhead_ms}
+        layers = {
+            layer.name: self.whole.scale * float(_interpolate(layer, columns)[0]) for layer in self._layers
+        }
+        return {**layers, "overhead": self.whole.overhead_ms}
 
     def _columns(self, population: Population) -> Array:
         """(dimensions, n), contiguous along architectures, and within the network."""
@@ -139,10 +145,10 @@ class LatencyPredictor:
 
     def _from_grids(self, population: Population) -> Array:
         columns = self._columns(population)
-        total = np.full(len(population), self.overhead_ms)
+        total = np.zeros(len(population))
         for layer in self._layers:
             total += _interpolate(layer, columns)
-        return total
+        return self.whole.scale * total + self.whole.overhead_ms
 
     def _from_terms(self, population: Population) -> Array:
         columns = self._columns(population)
@@ -182,15 +188,16 @@ class LatencyPredictor:
     @cached_property
     def _terms(self) -> tuple[float, list[_Term]]:
         """The cost that does not vary, and a term for everything that does."""
-        constant, merged = self.overhead_ms, dict[object, _Term]()
+        constant, merged = self.whole.overhead_ms, dict[object, _Term]()
         for layer in self._layers:
             term = self._term(layer)
             if not term.factors and term.density is None:
-                constant += float(term.table[0])
+                constant += self.whole.scale * float(term.table[0])
                 continue
             key = (term.offset, term.factors, term.density, term.table.size)
             known = merged.get(key)
-            merged[key] = term if known is None else replace(known, table=known.table + term.table)
+            scaled = self.whole.scale * term.table
+            merged[key] = replace(term, table=scaled if known is None else known.table + scaled)
         return constant, list(merged.values())
 
     def _term(self, layer: _Layer) -> _Term:

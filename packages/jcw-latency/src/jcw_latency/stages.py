@@ -18,10 +18,10 @@ from jcw_core.space import SearchSpace
 from jcw_latency.fidelity import check
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.options import LatencyOptions
-from jcw_latency.overhead import with_overhead
 from jcw_latency.predictor import LatencyPredictor
 from jcw_latency.profiling import profile
 from jcw_latency.table import LatencyTable, device_document
+from jcw_latency.whole import with_whole_run
 
 
 class ProfileStage:
@@ -52,13 +52,13 @@ class ProfileStage:
             notify=lambda done, total, detail: context.progress(self.name, "point", done, total, detail),
         )
         if exporter is not None:
-            table = with_overhead(
+            table = with_whole_run(
                 table,
                 device,
                 exporter,
                 SearchSpace.of(context.network),
                 options,
-                rng=context.rng(self.name, "overhead"),
+                rng=context.rng(self.name, "whole"),
                 folder=scratch,
                 notify=lambda done, total, detail: context.progress(
                     self.name, "network", done, total, detail

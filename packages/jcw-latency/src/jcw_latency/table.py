@@ -93,6 +93,26 @@ def device_document(device: DeviceInfo) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """What a run of a whole network costs, given the sum of its layers: scale * sum + overhead.
+
+    Args:
+        scale: layers in a network find caches colder than a layer that is timed alone; above 0.
+        overhead_ms: what does not depend on the layers; at least 0.
+
+    Raises:
+        FormatError: a value out of range.
+    """
+
+    scale: float = 1.0
+    overhead_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.scale < np.inf and 0 <= self.overhead_ms < np.inf):
+            raise FormatError(f"impossible cost of a whole run: {self}")
+
+
 @dataclass(frozen=True)
 class LatencyTable:
     """Latencies of layers on one device.
@@ -101,14 +121,15 @@ class LatencyTable:
         device: what they were measured on.
         networks: whose layers they are, at full width.
         grids: one per distinct layer.
-        overhead_ms: cost of a whole run beside its layers.
+        whole: what their runs cost beside their layers, by network name; those that were not run
+            whole are left out and cost the sum of their layers.
         settings: how it was measured, for people.
     """
 
     device: DeviceInfo
     networks: tuple[Network, ...]
     grids: tuple[LayerGrid, ...]
-    overhead_ms: float = 0.0
+    whole: Mapping[str, WholeRun] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def grid(self, network: Network, unit: Unit) -> LayerGrid:
@@ -175,7 +196,7 @@ class LatencyTable:
             "format": FORMAT,
             "device": device_document(self.device),
             "networks": [n.to_json() for n in self.networks],
-            "overhead_ms": self.overhead_ms,
+            "whole": {name: asdict(run) for name, run in self.whole.items()},
             "settings": dict(self.settings),
             "layers": layers,
         }
@@ -201,7 +222,10 @@ class LatencyTable:
                     DeviceInfo(**document["device"]),
                     tuple(map(Network.from_json, document["networks"])),
                     grids,
-                    float(document["overhead_ms"]),
+                    {
+                        name: WholeRun(**{k: float(v) for k, v in run.items()})
+                        for name, run in document["whole"].items()
+                    },
                     dict(document["settings"]),
                 )
             except npz.DamagedFileError:
