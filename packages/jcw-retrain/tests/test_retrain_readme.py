@@ -1,0 +1,43 @@
+"""The README's snippets run."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from jcw_core.options import Location, parse
+from jcw_core.pipeline import run
+from jcw_retrain.options import RetrainOptions, phases
+from jcw_retrain.stages import ExportOptions
+from retrain_samples import SMALL, open_run
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def snippet(language: str) -> str:
+    found = re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(found) == 1
+    return str(found[0])
+
+
+def test_the_recipe_is_one() -> None:
+    tables = tomllib.loads(snippet("toml"))
+    where = Location(README)
+    options = parse(RetrainOptions, tables.pop("retrain"), where)
+    assert phases(options, "resnet18").pretrain.epochs == 12
+    assert parse(ExportOptions, tables.pop("export"), where).formats == ("jcw", "safetensors")
+    assert not tables
+
+
+def test_an_exported_model_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context, _ = open_run(tmp_path, "budgets_ms = [2.5]")
+    run(context, until="export")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "run").rename(tmp_path / "runs/quickstart")
+    monkeypatch.chdir(tmp_path)
+    exec(snippet("python"), {})
+    assert str(SMALL) in capsys.readouterr().out
