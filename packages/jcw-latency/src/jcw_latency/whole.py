@@ -75,14 +75,12 @@ def fit(sums: NDArray[np.float64], measured: NDArray[np.float64]) -> WholeRun:
         sums: milliseconds of all layers of each network, (n,), above 0.
         measured: milliseconds of its whole run, (n,).
     """
-    lines = [(float(m / s), 0.0) for s, m in zip(sums, measured, strict=True)]
+    lines = [(_LEAST_SCALE, 0.0), *((float(m / s), 0.0) for s, m in zip(sums, measured, strict=True))]
     lines += [(_LEAST_SCALE, float(m - _LEAST_SCALE * s)) for s, m in zip(sums, measured, strict=True)]
     for one, other in itertools.combinations(range(len(sums)), 2):
         if sums[one] != sums[other]:
             scale = float((measured[one] - measured[other]) / (sums[one] - sums[other]))
             lines.append((scale, float(measured[one] - scale * sums[one])))
     possible = [(scale, constant) for scale, constant in lines if scale >= _LEAST_SCALE and constant >= 0]
-    if not possible:
-        return WholeRun(_LEAST_SCALE)
     best = min(possible, key=lambda line: float(np.abs((line[0] * sums + line[1]) / measured - 1).mean()))
     return WholeRun(*best)
