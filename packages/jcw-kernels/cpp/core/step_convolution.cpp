@@ -6,9 +6,6 @@
 namespace jcw {
 namespace {
 
-// Above this share of kept weight groups the dense tile is faster (see benchmarks/layers.py).
-constexpr double kDenseFrom = 0.7;
-
 // Bytes of input that a pixel tile may touch before input channels are split into blocks.
 constexpr double kTileCache = 38e3;
 constexpr int kTilePixels = 96;
@@ -45,7 +42,8 @@ Step make_convolution(const Binder& binder, const Operation& o) {
   Step step;
   step.density = density(unit);
   step.macs = step.density * static_cast<double>(unit.out.size() * unit.positions());
-  const bool dense = unit.groups == 1 && step.density >= kDenseFrom;
+  const double break_even = unit.taps() == 1 ? kernels.dense_from : kernels.dense_from_windowed;
+  const bool dense = unit.groups == 1 && step.density >= break_even;
   step.kernel = dense ? "dense" : "sparse";
   auto state = std::make_shared<State>();
   const int blocks = input_blocks(unit, binder.tensor(o.reads[0]).layout);

@@ -44,7 +44,7 @@ inline Isa::vec activated(Isa::vec x, jcw::Activation activation) {
 inline void activate(float* pixels, int vectors, jcw::Activation activation, const std::uint32_t* mask) {
   for (int n = 0; n < vectors; ++n) {
     float* at = pixels + n * Isa::width;
-    Isa::store(at, Isa::keep(activated(Isa::load(at), activation), mask + n * Isa::width));
+    Isa::store(at, Isa::keep(activated(Isa::load(at), activation), Isa::mask(mask + n * Isa::width)));
   }
 }
 

@@ -14,7 +14,7 @@
 namespace {
 
 constexpr jcw::Kernels kTable = {
-    Isa::name, Isa::width, Isa::sparse_vectors, Isa::dense_channels, convolve, convolve_dense,
+    Isa::name, Isa::width, Isa::sparse_vectors, Isa::dense_channels, Isa::dense_from, Isa::dense_from_windowed, convolve, convolve_dense,
     windowed,  windowed_square<3>, windowed_square<5>, windowed_by_two<3>, windowed_by_two<5>, linear, elementwise, relayout, global_mean, peak,
 };
 

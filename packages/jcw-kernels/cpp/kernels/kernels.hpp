@@ -87,9 +87,11 @@ struct Elementwise {
 
 // Copies real pixels between layouts and splits planes into their stride phases:
 // out[channel][phase][y][x] = in[channel][y * stride_y + phase_y][x * stride_x + phase_x].
+// With `odd`, a column stride of two fills both column phases in one pass over the input.
 struct Relayout {
   const float* in;
   float* out;
+  float* odd;  // where phase_x + 1 goes, or null
   std::ptrdiff_t in_plane, in_row, out_plane, out_row;
   int height, width, stride_y, stride_x, phase_y, phase_x;  // of the input
 };
@@ -108,6 +110,9 @@ struct Kernels {
   int width;           // floats per vector
   int tile_vectors;    // vectors per channel of the sparse tile
   int dense_channels;  // output channels per group of the dense tile
+  // Share of kept weight groups from which the dense tile was measured to be the faster one, for 1 x 1 and
+  // for larger windows (benchmarks/layers.py).
+  double dense_from, dense_from_windowed;
   void (*convolve)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*convolve_dense)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*windowed)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);

@@ -33,18 +33,19 @@ inline four dot(const Linear& layer, int group) {
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
+inline float activated_alone(float x, Activation activation) {
+  // Comparisons that are false for NaN let it pass.
+  if (clamp_of(activation) != Clamp::none && x < 0.0f) return 0.0f;
+  if (clamp_of(activation) == Clamp::both && x > 6.0f) return 6.0f;
+  return clamp_of(activation) == Clamp::none ? scalar_activated(x, activation) : x;
+}
+
 void linear(const Linear& layer, int group_begin, int group_end) {
-  const Bounds bounds = bounds_of(layer.activation);
   for (int group = group_begin; group < group_end; ++group) {
     const four sum = dot(layer, group);
     for (int r = 0; r < smaller(4, layer.outputs - group * 4); ++r) {
       const int o = group * 4 + r;
-      float value = sum[r] + (layer.residual ? layer.residual[o] : 0.0f);
-      value = value < bounds.low ? bounds.low : value;
-      value = value > bounds.high ? bounds.high : value;
-      layer.out[o] = static_cast<int>(layer.activation) > static_cast<int>(Activation::relu6)
-                         ? scalar_activated(value, layer.activation)
-                         : value;
+      layer.out[o] = activated_alone(sum[r] + (layer.residual ? layer.residual[o] : 0.0f), layer.activation);
     }
   }
 }

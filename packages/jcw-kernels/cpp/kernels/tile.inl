@@ -24,23 +24,38 @@ struct Tile {
 
 constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
-struct Bounds {
-  float low, high;
-};
+enum class Clamp { none, low, both };
 
-JCW_INLINE Bounds bounds_of(Activation activation) {
-  const float infinity = __builtin_inff();
-  if (activation == Activation::relu) return {0.0f, infinity};
-  if (activation == Activation::relu6) return {0.0f, 6.0f};
-  return {-infinity, infinity};
+JCW_INLINE Clamp clamp_of(Activation activation) {
+  return activation == Activation::relu ? Clamp::low : activation == Activation::relu6 ? Clamp::both : Clamp::none;
+}
+
+template <Clamp clamp>
+JCW_INLINE vec clamped(vec value) {
+  if constexpr (clamp != Clamp::none) value = Isa::max(Isa::set(0.0f), value);
+  if constexpr (clamp == Clamp::both) value = Isa::min(Isa::set(6.0f), value);
+  return value;
+}
+
+// Vectors of intrinsics may alias anything, so a mask that is loaded within the rows is loaded for each.
+template <Clamp clamp, int R, int N>
+JCW_INLINE void store(const Tile<R, N>& tile, float* out, std::ptrdiff_t plane, const std::uint32_t* mask, int rows) {
+  JCW_UNROLL
+  for (int n = 0; n < N; ++n) {
+    const auto kept = Isa::mask(mask + n * Isa::width);
+    JCW_UNROLL
+    for (int r = 0; r < R; ++r) {
+      if (r >= rows) break;
+      Isa::store(out + r * plane + n * Isa::width, Isa::keep(clamped<clamp>(tile.sum[r][n]), kept));
+    }
+  }
 }
 
 // Vectors cover [pixel, pixel + N * width). Only real channels are written, and pad columns as zero.
 template <int R, int N>
 JCW_INLINE void finish(Tile<R, N>& tile, const Target& to, int channel, std::ptrdiff_t pixel) {
-  const Bounds bounds = bounds_of(to.activation);
-  const vec low = Isa::set(bounds.low), high = Isa::set(bounds.high);
   float* out = to.out + channel * to.out_plane + pixel;
+  const std::uint32_t* mask = to.mask + pixel;
   const int rows = smaller(R, to.channels - channel);
   if (to.residual) {
     const float* residual = to.residual + channel * to.residual_plane + pixel;
@@ -52,17 +67,13 @@ JCW_INLINE void finish(Tile<R, N>& tile, const Target& to, int channel, std::ptr
         tile.sum[r][n] = tile.sum[r][n] + Isa::load(residual + r * to.residual_plane + n * Isa::width);
     }
   }
-  JCW_UNROLL
-  for (int r = 0; r < R; ++r) {
-    if (r >= rows) break;
-    JCW_UNROLL
-    for (int n = 0; n < N; ++n) {
-      const vec value = Isa::min(high, Isa::max(low, tile.sum[r][n]));
-      Isa::store(out + r * to.out_plane + n * Isa::width, Isa::keep(value, to.mask + pixel + n * Isa::width));
-    }
+  switch (clamp_of(to.activation)) {
+    case Clamp::none: store<Clamp::none>(tile, out, to.out_plane, mask, rows); break;
+    case Clamp::low: return store<Clamp::low>(tile, out, to.out_plane, mask, rows);
+    case Clamp::both: return store<Clamp::both>(tile, out, to.out_plane, mask, rows);
   }
-  if (static_cast<int>(to.activation) > static_cast<int>(Activation::relu6))
-    for (int r = 0; r < rows; ++r) activate(out + r * to.out_plane, N, to.activation, to.mask + pixel);
+  if (to.activation != Activation::none)
+    for (int r = 0; r < rows; ++r) activate(out + r * to.out_plane, N, to.activation, mask);
 }
 
 // Calls body<N>(first vector, tiles) so that [begin, end) is covered by runs of equal tiles that are as

@@ -11,6 +11,8 @@ struct Isa {
   static constexpr int sparse_vectors = 3;
   static constexpr int dense_channels = 4, dense_vectors = 3;
   static constexpr int plain_vectors = 8;
+  // above 1: both tiles are of one shape here
+  static constexpr double dense_from = 2.0, dense_from_windowed = 2.0;
   static constexpr bool slides_at_once = false;
 
   typedef __m256 vec;
@@ -22,15 +24,18 @@ struct Isa {
   static vec fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
   static vec max(vec bound, vec x) { return _mm256_max_ps(bound, x); }  // NaN in x passes
   static vec min(vec bound, vec x) { return _mm256_min_ps(bound, x); }
-  static vec keep(vec v, const std::uint32_t* mask) {
-    return _mm256_and_ps(v, _mm256_loadu_ps(reinterpret_cast<const float*>(mask)));
-  }
+  static vec mask(const std::uint32_t* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
+  static vec keep(vec v, vec mask) { return _mm256_and_ps(v, mask); }
   // Even and odd elements of 2 * width floats.
   static void load_pair(const float* p, vec& even, vec& odd) {
     const vec a = load(p), b = load(p + width);
     const auto in_order = [](vec v) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xD8)); };
     even = in_order(_mm256_shuffle_ps(a, b, 0x88));
     odd = in_order(_mm256_shuffle_ps(a, b, 0xDD));
+  }
+  // Takes `count` floats, fewer than 2 * width, apart into those at even and at odd places.
+  static void split_part(const float* in, int count, float* even, float* odd) {
+    for (int x = 0; x < count; ++x) (x % 2 ? odd : even)[x / 2] = in[x];
   }
   // The vector that begins k lanes into a and goes on in b.
   template <int k>

@@ -11,6 +11,7 @@ struct Isa {
   static constexpr int sparse_vectors = 6;
   static constexpr int dense_channels = 8, dense_vectors = 3;
   static constexpr int plain_vectors = 8;
+  static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
   static constexpr bool slides_at_once = true;
 
   typedef __m512 vec;
@@ -22,9 +23,8 @@ struct Isa {
   static vec fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
   static vec max(vec bound, vec x) { return _mm512_max_ps(bound, x); }  // NaN in x passes
   static vec min(vec bound, vec x) { return _mm512_min_ps(bound, x); }
-  static vec keep(vec v, const std::uint32_t* mask) {
-    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(v), _mm512_loadu_si512(mask)));
-  }
+  static vec mask(const std::uint32_t* p) { return _mm512_loadu_ps(p); }
+  static vec keep(vec v, vec mask) { return _mm512_and_ps(v, mask); }
   // Even and odd elements of 2 * width floats.
   static void load_pair(const float* p, vec& even, vec& odd) {
     vec a = load(p), b = load(p + width);
@@ -34,6 +34,15 @@ struct Isa {
     const __m512i odds = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
     even = _mm512_permutex2var_ps(a, evens, b);
     odd = _mm512_permutex2var_ps(a, odds, b);
+  }
+  // Takes `count` floats, fewer than 2 * width, apart into those at even and at odd places.
+  static void split_part(const float* in, int count, float* even, float* odd) {
+    const auto first = [](int n) { return static_cast<__mmask16>(n >= 16 ? 0xFFFF : n > 0 ? (1 << n) - 1 : 0); };
+    vec a = _mm512_maskz_loadu_ps(first(count), in), b = _mm512_maskz_loadu_ps(first(count - 16), in + 16);
+    const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odds = _mm512_add_epi32(evens, _mm512_set1_epi32(1));
+    _mm512_mask_storeu_ps(even, first((count + 1) / 2), _mm512_permutex2var_ps(a, evens, b));
+    _mm512_mask_storeu_ps(odd, first(count / 2), _mm512_permutex2var_ps(a, odds, b));
   }
   // The vector that begins k lanes into a and goes on in b.
   template <int k>

@@ -11,6 +11,7 @@ struct Isa {
   static constexpr int sparse_vectors = 6;
   static constexpr int dense_channels = 8, dense_vectors = 3;
   static constexpr int plain_vectors = 8;
+  static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
   static constexpr bool slides_at_once = true;
 
   typedef float32x4_t vec;
@@ -22,14 +23,19 @@ struct Isa {
   static vec fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
   static vec max(vec bound, vec x) { return vmaxq_f32(bound, x); }
   static vec min(vec bound, vec x) { return vminq_f32(bound, x); }
-  static vec keep(vec v, const std::uint32_t* mask) {
-    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v), vld1q_u32(mask)));
+  static uint32x4_t mask(const std::uint32_t* p) { return vld1q_u32(p); }
+  static vec keep(vec v, uint32x4_t mask) {
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v), mask));
   }
   // Even and odd elements of 2 * width floats.
   static void load_pair(const float* p, vec& even, vec& odd) {
     const float32x4x2_t pair = vld2q_f32(p);
     even = pair.val[0];
     odd = pair.val[1];
+  }
+  // Takes `count` floats, fewer than 2 * width, apart into those at even and at odd places.
+  static void split_part(const float* in, int count, float* even, float* odd) {
+    for (int x = 0; x < count; ++x) (x % 2 ? odd : even)[x / 2] = in[x];
   }
   // The vector that begins k lanes into a and goes on in b.
   template <int k>

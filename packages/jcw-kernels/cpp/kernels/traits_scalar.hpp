@@ -9,6 +9,8 @@ struct Isa {
   static constexpr int sparse_vectors = 2;  // vectors per tile of 4 channels
   static constexpr int dense_channels = 4, dense_vectors = 2;
   static constexpr int plain_vectors = 4;  // vectors per step of one-channel kernels
+  // above 1: both tiles are of one shape here
+  static constexpr double dense_from = 2.0, dense_from_windowed = 2.0;
   static constexpr bool slides_at_once = false;
 
   typedef float vec __attribute__((vector_size(16)));
@@ -24,16 +26,21 @@ struct Isa {
   static vec fma(vec a, vec b, vec c) { return a * b + c; }
   static vec max(vec bound, vec x) { return bound > x ? bound : x; }  // NaN in x passes
   static vec min(vec bound, vec x) { return bound < x ? bound : x; }
-  static vec keep(vec v, const std::uint32_t* mask) {
+  static ivec mask(const std::uint32_t* p) {
     ivec m;
-    __builtin_memcpy(&m, mask, sizeof m);
-    return (vec)((ivec)v & m);
+    __builtin_memcpy(&m, p, sizeof m);
+    return m;
   }
+  static vec keep(vec v, ivec mask) { return (vec)((ivec)v & mask); }
   // Even and odd elements of 2 * width floats.
   static void load_pair(const float* p, vec& even, vec& odd) {
     const vec a = load(p), b = load(p + width);
     even = __builtin_shufflevector(a, b, 0, 2, 4, 6);
     odd = __builtin_shufflevector(a, b, 1, 3, 5, 7);
+  }
+  // Takes `count` floats, fewer than 2 * width, apart into those at even and at odd places.
+  static void split_part(const float* in, int count, float* even, float* odd) {
+    for (int x = 0; x < count; ++x) (x % 2 ? odd : even)[x / 2] = in[x];
   }
   // The vector that begins k lanes into a and goes on in b.
   template <int k>
