@@ -46,7 +46,7 @@ def jcw_register_report() -> Sequence[ReportSection]:
 
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
-    """``profile``, ``predict`` and ``check``."""
-    from jcw_latency import commands
+    """``profile``, ``predict``, ``check`` and ``table``."""
+    from jcw_latency import commands, table_commands
 
-    return [commands.profile, commands.predict, commands.check]
+    return [commands.profile, commands.predict, commands.check, table_commands.table]
