@@ -274,7 +274,6 @@ def test_val_stands_for_test_and_takes_its_labels_from_train(tree: Path) -> None
 def test_resize_and_crop_follow_pillow(tmp_path: Path) -> None:
     path = grow(tmp_path / "images", {"train/a/1.png": encoded(COLOUR[0])}, "folder")
     found = everything(open_folder(path, size=6, resize=8))[0]
-    # round((11 - 6) / 2) is 2: halves go to the even neighbour, as in torchvision.
     expected = Image.fromarray(COLOUR[0]).resize((11, 8), Image.Resampling.BILINEAR).crop((2, 1, 8, 7))
     np.testing.assert_array_equal(found, np.asarray(expected).transpose(2, 0, 1))
 

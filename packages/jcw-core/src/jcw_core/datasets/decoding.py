@@ -79,5 +79,5 @@ class Decoder:
 
         if image.size != scaled:
             image = image.resize(scaled, Resampling.BILINEAR)
-        left, top = (round((side - self.size) / 2) for side in scaled)
+        left, top = ((side - self.size) // 2 for side in scaled)
         return image.crop((left, top, left + self.size, top + self.size))
