@@ -53,6 +53,12 @@ def test_widths_are_whole_steps(channels: int, count: int, step: int, points: tu
     assert width_points(channels, count, step) == points
 
 
+def test_widths_at_midpoints() -> None:
+    assert width_points(64, 4, 4, "midpoint") == (0, 8, 24, 40, 64)
+    assert width_points(16, 8, 4, "midpoint") == (0, 4, 8, 12, 16)
+    assert width_points(1, 3, 4, "midpoint") == (0, 1)
+
+
 @settings(deadline=None, max_examples=40)
 @given(network=networks(), widths=st.integers(1, 9), densities=st.integers(1, 11), step=st.integers(1, 5))
 def test_every_grid_point_is_planned_once(network: Network, widths: int, densities: int, step: int) -> None:

@@ -21,6 +21,7 @@ from jcw_core.space import SearchSpace, is_prunable
 from numpy.typing import NDArray
 
 IN, OUT, CHANNELS, DENSITY = "in", "out", "channels", "density"
+AXES = (IN, OUT, CHANNELS, DENSITY)
 
 
 @dataclass(frozen=True, slots=True)

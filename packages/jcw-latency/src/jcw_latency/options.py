@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from jcw_core.errors import RecipeError
 from jcw_core.options import option
@@ -14,6 +15,9 @@ class LatencyOptions:
 
     widths: int = option(8, low=1, high=64, help="grid points on each channel axis (N)")
     densities: int = option(10, low=1, high=100, help="grid steps on the density axis (M)")
+    placement: Literal["even", "midpoint"] = option(
+        "even", help="widths at i/N, or at (i - 1/2)/N for spaces with very narrow layers"
+    )
     min_rounds: int = option(6, low=1, high=1000, help="times that every point is timed")
     rounds: int = option(30, low=1, high=1000, help="times that an uncertain point is timed at most")
     tolerance: float = option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from jcw_core.fusion import fuse, problem_of
@@ -14,7 +15,9 @@ from jcw_core.pruning import kept_groups, weight_groups
 from jcw_core.space import DENSITY_STEP
 from numpy.typing import NDArray
 
-from jcw_latency.axes import DENSITY, at, full_size, unit_axes
+from jcw_latency.axes import AXES, DENSITY, at, full_size, unit_axes
+
+Placement = Literal["even", "midpoint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +43,33 @@ class Plan:
     layers: tuple[PlannedLayer, ...]
 
 
-def make_plan(network: Network, *, widths: int, densities: int, step: int) -> Plan:
-    """Grids of widths i/N and densities k/M for every distinct layer of a network.
+def make_plan(
+    network: Network, *, widths: int, densities: int, step: int, placement: Placement = "even"
+) -> Plan:
+    """Grids of N widths and densities k/M for every distinct layer of a network.
 
     Args:
         network: at full width.
         widths: N; channels are rounded to whole steps, so narrow layers have fewer points.
         densities: M.
         step: channels in one step.
+        placement: of the widths, see ``width_points``.
     """
     axes_of: dict[LayerProblem, set[str]] = {}
     for unit in fuse(network):
         problem = problem_of(network, unit)
         axes_of.setdefault(problem, set()).update(unit_axes(network, unit, problem))
     problems = _Distinct()
-    layers = tuple(_layer(p, names, problems, widths, densities, step) for p, names in axes_of.items())
+
+    def points(problem: LayerProblem, axis: str) -> tuple[float, ...]:
+        if axis == DENSITY:
+            return density_points(densities)
+        return width_points(int(full_size(problem, axis)), widths, step, placement)
+
+    layers = tuple(
+        _layer(problem, {axis: points(problem, axis) for axis in AXES if axis in names}, problems)
+        for problem, names in axes_of.items()
+    )
     return Plan(tuple(problems.members), layers)
 
 
@@ -74,21 +89,7 @@ class _Distinct:
         return self._index[key]
 
 
-def _layer(
-    problem: LayerProblem,
-    names: set[str],
-    problems: _Distinct,
-    widths: int,
-    densities: int,
-    step: int,
-) -> PlannedLayer:
-    axes = {
-        axis: density_points(densities)
-        if axis == DENSITY
-        else width_points(int(full_size(problem, axis)), widths, step)
-        for axis in ("in", "out", "channels", DENSITY)
-        if axis in names
-    }
+def _layer(problem: LayerProblem, axes: dict[str, tuple[float, ...]], problems: _Distinct) -> PlannedLayer:
     places = [_place(problem, axes, corner, problems) for corner in itertools.product(*axes.values())]
     return PlannedLayer(
         problem, axes, np.array(places, dtype=np.intp).reshape(tuple(map(len, axes.values())))
@@ -116,9 +117,18 @@ def _rounded(problem: LayerProblem) -> LayerProblem:
     return replace(problem, density=kept_groups(problem.density, groups) / groups)
 
 
-def width_points(channels: int, count: int, step: int) -> tuple[float, ...]:
-    """0 and ``count`` widths evenly spaced up to ``channels``, in whole steps, each once."""
-    wanted = np.arange(1, count + 1) * channels / count
+def width_points(channels: int, count: int, step: int, placement: Placement = "even") -> tuple[float, ...]:
+    """0 and ``count`` widths up to ``channels``, in whole steps, each once.
+
+    Args:
+        channels: full width.
+        count: N.
+        step: channels in one step.
+        placement: ``"even"`` is i/N as in the paper; ``"midpoint"`` is (i - 1/2)/N and the full width,
+            which halves the lowest cell. Latency does not go to 0 with the width, so that is where
+            the interpolation is worst.
+    """
+    wanted = (np.arange(1, count + 1) - (0.5 if placement == "midpoint" else 0.0)) * channels / count
     rounded = np.maximum(np.floor(wanted / step + 0.5), 1) * step
     return (0.0, *sorted({min(float(w), float(channels)) for w in (*rounded[:-1], channels)}))
 

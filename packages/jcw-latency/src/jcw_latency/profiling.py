@@ -61,7 +61,13 @@ def profile(
         DeviceError: the device died, hung, or cannot time a layer. ``partial`` keeps the rest.
     """
     guarded = GuardedDevice(device, options.timeout)
-    plan = make_plan(network, widths=options.widths, densities=options.densities, step=step)
+    plan = make_plan(
+        network,
+        widths=options.widths,
+        densities=options.densities,
+        step=step,
+        placement=options.placement,
+    )
     samples = Samples(plan.problems, guarded.info, options.rounds)
     if partial is not None:
         samples.load(partial)
@@ -74,6 +80,7 @@ def profile(
     settings = {
         "widths": options.widths,
         "densities": options.densities,
+        "placement": options.placement,
         "tolerance": options.tolerance,
         "points": len(plan.problems),
         "rounds": int(samples.counts.sum()),

@@ -16,7 +16,7 @@ from jcw_core.protocols import DeviceInfo
 from numpy.typing import NDArray
 
 from jcw_latency import npz
-from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, full_size, unit_axes
+from jcw_latency.axes import AXES, full_size, unit_axes
 
 FORMAT = "jcw-table/1"
 _REMEDY = "profile again with `jcw profile`"
@@ -57,7 +57,7 @@ class LayerGrid:
             if not np.isfinite(array).all() or (array < 0).any():
                 raise FormatError(f"{self.label}: {name} holds NaN, infinity or a negative number")
         for axis, points in self.axes.items():
-            if axis not in (IN, OUT, CHANNELS, DENSITY) or len(points) < 2 or (np.diff(points) <= 0).any():
+            if axis not in AXES or len(points) < 2 or (np.diff(points) <= 0).any():
                 raise FormatError(f"{self.label}: axis {axis!r} has points {points}; expected rising ones")
             if points[0] != 0 or points[-1] != full_size(self.problem, axis):
                 raise FormatError(
