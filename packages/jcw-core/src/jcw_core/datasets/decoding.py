@@ -71,7 +71,7 @@ class Decoder:
 
     def _scaled(self, size: tuple[int, int]) -> tuple[int, int]:
         short = min(size)
-        width, height = (side * self.resize // short for side in size)
+        width, height = (round(side * self.resize / short) for side in size)
         return width, height
 
     def _cut(self, image: Image, scaled: tuple[int, int]) -> Image:
