@@ -1,0 +1,253 @@
+"""How fast and how right latency predictions are: speed, fidelity on this machine, and grids that leave points out.
+
+`speed` predicts random ResNet-18s from a random table and compares with scipy's interpolator. `fidelity` profiles each
+network on the `host` device and runs random architectures of it whole. `thinned` leaves out every second
+grid point of the published Cortex-A72 table and predicts it.
+
+    python benchmarks/latency.py --out docs/results/latency.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jcw_core.errors import JcwError
+from jcw_core.files import write_json
+from jcw_core.fusion import fuse, problem_of
+from jcw_core.protocols import DeviceInfo
+from jcw_core.registry import Registry
+from jcw_core.space import Population, SearchSpace
+from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, profile, table_from_arrays
+from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, unit_axes
+from jcw_latency.fidelity import check
+from jcw_latency.guard import GuardedDevice
+from jcw_latency.plan import width_points
+from jcw_latency.whole import with_whole_run
+from numpy.typing import NDArray
+from scipy.interpolate import RegularGridInterpolator
+
+Floats = NDArray[np.float64]
+
+NETWORKS = ("resnet18", "mobilenet_v1", "mobilenet_v2")
+REFERENCE = Path(__file__).parents[2] / "shared/reference/cortex-a72-resnet18"
+
+
+def speed(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Architectures per second, ours and scipy's, and how far the two are apart."""
+    backbone = Registry().backbones["resnet18"]
+    network, rng = backbone.build(), np.random.default_rng(0)
+    space = SearchSpace.of(network, defaults=backbone.bounds)
+    arrays, axes = {}, {}
+    for unit in fuse(network):
+        # The 20 convolutions of the published table; what is left costs nothing there.
+        if unit.node.op == "conv2d":
+            axes[unit.name] = unit_axes(network, unit, problem_of(network, unit))
+            shape = [11 if axis == DENSITY else 9 for axis in axes[unit.name]]
+            arrays[unit.name] = rng.uniform(size=shape)
+    table = table_from_arrays(
+        network, arrays, axes=axes, device=DeviceInfo("random", "", "", 1), others="free"
+    )
+    predictor, ours = LatencyPredictor(table, space), space.sample(20_000 if args.quick else 400_000, rng)
+    few = ours[:20_000]
+    predictor.predict(ours[:1000])
+    seconds = _fastest(lambda: predictor.predict(ours), 3 if args.quick else 9)
+    scipy_seconds = _fastest(lambda: _by_scipy(table, space, few), 3)
+    apart = np.abs(predictor.predict(few) / _by_scipy(table, space, few) - 1).max()
+    yield {
+        "kind": "speed",
+        "layers": len(arrays),
+        "architectures_per_second": len(ours) / seconds,
+        "scipy_architectures_per_second": len(few) / scipy_seconds,
+        "max_relative_difference": float(apart),
+    }
+
+
+def _fastest(call: Callable[[], object], repeats: int) -> float:
+    """Seconds of the fastest of several calls: what the code costs when nobody else has the core."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _by_scipy(table: LatencyTable, space: SearchSpace, population: Population) -> Floats:
+    total = np.zeros(len(population))
+    for unit in fuse(space.network):
+        grid = table.grid(space.network, unit)
+        if not grid.ms.any():
+            continue
+        at = {
+            IN: space.channels(population, unit.inputs[0]),
+            CHANNELS: space.channels(population, unit.inputs[0]),
+            OUT: space.channels(population, unit.output),
+            DENSITY: space.density(population, unit.name),
+        }
+        where = np.stack([at[axis] for axis in grid.axes], axis=-1)
+        total += RegularGridInterpolator(list(grid.axes.values()), grid.ms)(where)
+    return total
+
+
+def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Profile each network on this machine, then run random architectures of it whole."""
+    registry = Registry()
+    for name in args.networks:
+        backbone, rng = registry.backbones[name], np.random.default_rng(0)
+        network = backbone.build(input_size=args.input_size)
+        space = SearchSpace.of(network, defaults=backbone.bounds)
+        plugin = registry.devices["host"]
+        device = plugin.open(plugin.options(layer_ms=args.layer_ms))
+        exporter = registry.exporters[device.model_format]
+        options = LatencyOptions(widths=args.widths, densities=args.densities)
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.monotonic()
+            table = profile(network, device, options, rng=rng, notify=_say(f"{name}: profile"))
+            profiled = time.monotonic() - start
+            table = with_whole_run(table, device, exporter, space, options, rng=rng, folder=Path(folder))
+            if args.tables:
+                table.write(args.tables / f"{name}.npz")
+            found = check(
+                LatencyPredictor(table, space),
+                GuardedDevice(device, options.timeout),
+                exporter,
+                space.sample(args.check, rng),
+                rounds=20,
+                rng=rng,
+                folder=Path(folder),
+                notify=_say(f"{name}: check"),
+            ).to_dict()
+        run = table.whole[name]
+        yield {
+            "kind": "fidelity",
+            "network": name,
+            "input_size": args.input_size,
+            "grid_points": table.settings["points"],
+            "profile_seconds": profiled,
+            "drift": table.settings["drift"],
+            "scale": run.scale,
+            "overhead_ms": run.overhead_ms,
+            "device": {"cpu": table.device.cpu, "isa": table.device.isa, "threads": table.device.threads},
+        } | found
+
+
+def _say(what: str) -> Callable[[int, int, str], None]:
+    return lambda done, total, detail: print(f"\r{what} {done}/{total} {detail}   ", end="", file=sys.stderr)
+
+
+def thinned(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Mean error at the points that a grid of half as many widths and densities leaves out."""
+    path = args.reference / "runtime.npy"
+    if not path.is_file():
+        print(f"no published table at {path}; give its folder as --reference", file=sys.stderr)
+        return
+    grids = np.load(path, allow_pickle=False)[1:]
+    for placement in ("even", "midpoint"):
+        kept = np.array(width_points(8, 4, 1, placement), dtype=int)  # type: ignore[arg-type]
+        errors = [_left_out(grid, kept) for grid in grids]
+        yield {
+            "kind": "thinned",
+            "placement": placement,
+            "mean_error": float(np.mean([e.mean() for e, _ in errors])),
+            "mean_error_from_a_quarter_of_the_width": float(np.mean([e[wide].mean() for e, wide in errors])),
+        }
+
+
+def _left_out(grid: Floats, kept: NDArray[np.intp]) -> tuple[Floats, NDArray[np.bool_]]:
+    """Relative errors at the points left out, and which of them have a quarter of both widths or more."""
+    predict = RegularGridInterpolator(
+        (kept, kept, range(0, 11, 2)), grid[np.ix_(kept, kept, range(0, 11, 2))]
+    )
+    points = np.stack(np.meshgrid(range(1, 9), range(1, 9), range(11), indexing="ij"), axis=-1).reshape(-1, 3)
+    out = points[~(np.isin(points[:, :2], kept).all(axis=1) & (points[:, 2] % 2 == 0))]
+    return np.abs(predict(out) / grid[tuple(out.T)] - 1), (out[:, :2] >= 2).all(axis=1)
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """A line for each row."""
+    lines = []
+    for row in rows:
+        if row["kind"] == "speed":
+            lines.append(
+                f"speed: {row['architectures_per_second'] / 1e6:.2f} M architectures/s, scipy "
+                f"{row['scipy_architectures_per_second'] / 1e6:.2f} M, apart {row['max_relative_difference']:.1e}"
+            )
+        elif row["kind"] == "fidelity":
+            lines.append(
+                f"{row['network']}: {row['grid_points']} points in {row['profile_seconds']:.0f} s, MAPE {row['mape']:.2%}, "
+                f"largest {row['max_error']:.2%}, bias {row['bias']:+.2%}, Kendall's tau {row['kendall_tau']:.3f} "
+                f"(MACs {row['macs_kendall_tau']:.3f}), machine drift {row['drift']:.0%}"
+            )
+        else:
+            lines.append(
+                f"thinned, {row['placement']} widths: {row['mean_error']:.2%}, from a quarter of the width "
+                f"{row['mean_error_from_a_quarter_of_the_width']:.2%}"
+            )
+    return "\n".join(lines)
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Predicted against measured latency, and multiply-accumulates against it, as PNG."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    found = [row for row in rows if row["kind"] == "fidelity"]
+    figure, axes = pyplot.subplots(
+        2, max(1, len(found)), figsize=(4 * max(1, len(found)), 7), layout="constrained", squeeze=False
+    )
+    for (scatter, twin), row in zip(axes.T, found, strict=False):
+        measured = [p["measured_ms"] for p in row["points"]]
+        scatter.plot([p["predicted_ms"] for p in row["points"]], measured, ".")
+        scatter.axline((0, 0), slope=1, linewidth=0.8, color="grey")
+        scatter.set(title=row["network"], xlabel="predicted (ms)", ylabel="measured (ms)")
+        twin.plot([p["macs"] / 1e6 for p in row["points"]], measured, ".", color="tab:orange")
+        twin.set(xlabel="multiply-accumulates (millions)", ylabel="measured (ms)")
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, help="JSON file; a plot goes beside it")
+    parser.add_argument("--quick", action="store_true", help="small grids, inputs and samples")
+    parser.add_argument("--only", choices=("speed", "fidelity", "thinned"), help="one part alone")
+    parser.add_argument("--networks", nargs="+", default=NETWORKS)
+    parser.add_argument("--input-size", type=int, default=224)
+    parser.add_argument("--widths", type=int, default=8)
+    parser.add_argument("--densities", type=int, default=10)
+    parser.add_argument("--check", type=int, default=100, help="random networks that run whole")
+    parser.add_argument("--layer-ms", type=float, default=0.2, help="length of one visit to a layer")
+    parser.add_argument("--tables", type=Path, help="folder for the latency tables")
+    parser.add_argument("--reference", type=Path, default=REFERENCE, help="folder of the published table")
+    args = parser.parse_args()
+    if args.quick:
+        args.networks, args.input_size = args.networks[:1], 32
+        args.widths, args.densities, args.check = 2, 2, 5
+    parts = {"speed": speed, "fidelity": fidelity, "thinned": thinned}
+    try:
+        rows = [row for name, part in parts.items() if args.only in (None, name) for row in part(args)]
+    except JcwError as error:
+        sys.exit(f"error: {error}")
+    print(summary(rows))
+    if args.out:
+        packages = ("jcw-core", "jcw-latency", "jcw-kernels", "numpy", "scipy")
+        versions = {"python": platform.python_version()} | {name: version(name) for name in packages}
+        machine = {"cpu": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
+        write_json(args.out, {"machine": machine, "versions": versions, "rows": rows})
+        draw(rows, args.out.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()
