@@ -21,6 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import RegularGridInterpolator
+
 from jcw_core.errors import JcwError
 from jcw_core.files import write_json
 from jcw_core.fusion import fuse, problem_of
@@ -33,8 +36,6 @@ from jcw_latency.fidelity import check
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.plan import width_points
 from jcw_latency.whole import with_whole_run
-from numpy.typing import NDArray
-from scipy.interpolate import RegularGridInterpolator
 
 Floats = NDArray[np.float64]
 

@@ -22,6 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from runtimes import LOADERS
+
 from jcw_core.backbones.mobilenet_v1 import MOBILENET_V1
 from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
 from jcw_core.backbones.resnet import RESNET18
@@ -32,8 +35,6 @@ from jcw_core.pruning import density_mask
 from jcw_kernels import chosen_isa, compile_model
 from jcw_kernels.host import cpu_name
 from jcw_retrain.onnx_export import to_onnx
-from numpy.typing import NDArray
-from runtimes import LOADERS
 
 Row = dict[str, Any]
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.backbones.resnet import RESNET18
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import write_json
@@ -29,7 +31,6 @@ from jcw_core.space import Population, SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, table_from_arrays
 from jcw_search import Fixed, Nsga2Selection, SearchResult, UniformSelection, search
 from jcw_search.sorting import hypervolume
-from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 

@@ -14,10 +14,11 @@ import struct
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.data import hold_out
 from jcw_core.datasets.fashion_mnist import PREFIXES, FashionMnist, FashionMnistOptions
 from jcw_core.files import atomic
-from numpy.typing import NDArray
 
 COUNTS = {"train": 10_000, "test": 2_000}
 SEED = 0

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from jcw_core.recipe import load_recipe
 from jcw_core.registry import Registry
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+
 from jcw_core import hookspecs, protocols
 from jcw_core.cli import build
 from jcw_core.context import Context

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jcw_kernels
 import numpy as np
 import pytest
 from conftest import command, environment, jcw
+
+import jcw_kernels
 from jcw_core.context import Context
 from jcw_core.recipe import load_recipe
 from jcw_core.registry import Registry
@@ -125,6 +126,7 @@ def test_test_error_is_that_of_the_file_in_the_engine(measured: Path, workspace:
 
 def test_engine_and_torch_agree_on_the_logits(measured: Path, workspace: Path) -> None:
     import torch
+
     from jcw_core.supernet.module import Slimmable
     from jcw_retrain.weights import load_model
 

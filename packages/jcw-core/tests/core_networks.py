@@ -7,9 +7,11 @@ from math import prod
 
 import numpy as np
 from hypothesis import strategies as st
-from jcw_core.network import Network, NetworkBuilder, Node
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
+
+from jcw_core.network import Network, Node
+from jcw_core.network_builder import NetworkBuilder
 
 Array = NDArray[np.float64]
 

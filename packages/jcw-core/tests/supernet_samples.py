@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jcw_core.network import Network, NetworkBuilder
+
+from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 
 
 def residual() -> Network:

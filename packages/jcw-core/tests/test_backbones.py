@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 import pytest
 from core_networks import image_of, random_weights, run
+
 from jcw_core.backbones.family import scaled
 from jcw_core.backbones.mobilenet_v1 import mobilenet_v1
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2

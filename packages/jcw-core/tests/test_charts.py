@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from jcw_core.charts import Series, bars, histogram, plot, ticks
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)

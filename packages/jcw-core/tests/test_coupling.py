@@ -6,9 +6,10 @@ import numpy as np
 from core_networks import image_of, networks, random_weights, run, small_resnet
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from jcw_core.architecture import Architecture
 from jcw_core.coupling import Segment, couple
-from jcw_core.network import NetworkBuilder
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.shrink import shrink, shrink_weights
 
 

@@ -7,6 +7,7 @@ import pytest
 from core_networks import random_weights, small_resnet
 from hypothesis import given
 from hypothesis import strategies as st
+
 from jcw_core.data import hold_out, normalise
 from jcw_core.datasets.memory import MemoryDataset
 from jcw_core.errors import DataError, FormatError

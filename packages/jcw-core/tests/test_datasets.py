@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from jcw_core.data import Subset
 from jcw_core.datasets.cifar10 import CLASSES, MEAN, Cifar10, Cifar10Options
 from jcw_core.datasets.fashion_mnist import FashionMnist, FashionMnistOptions

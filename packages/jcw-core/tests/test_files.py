@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from jcw_core.architecture import Architecture
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import atomic, digest, read_json, write_json

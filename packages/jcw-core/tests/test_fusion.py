@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from core_networks import networks, small_resnet
 from hypothesis import given, settings
+
 from jcw_core.backbones.mobilenet_v1 import mobilenet_v1
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.backbones.resnet import resnet18
 from jcw_core.fusion import Unit, fuse, problem_of
-from jcw_core.network import Network, NetworkBuilder
+from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.problem import LayerProblem
 
 BACKBONES = [resnet18, mobilenet_v1, mobilenet_v2]

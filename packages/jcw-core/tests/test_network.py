@@ -9,8 +9,10 @@ import pytest
 from core_networks import image_of, networks, random_weights, run, small_resnet
 from hypothesis import given
 from hypothesis import strategies as st
+
 from jcw_core.errors import NetworkError
-from jcw_core.network import Network, NetworkBuilder, Node
+from jcw_core.network import Network, Node
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.ops import OPERATIONS
 
 CONV = {

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from jcw_core.context import Context
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.hookspecs import hookimpl

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from jcw_core.pruning import density_mask, group_norms, kept_groups, weight_density, weight_groups
 
 SHAPES = st.tuples(st.integers(1, 11), st.integers(1, 4)) | st.tuples(

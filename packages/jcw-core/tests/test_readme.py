@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from jcw_core.registry import Registry
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")

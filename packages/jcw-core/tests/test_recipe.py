@@ -9,6 +9,7 @@ from typing import Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from jcw_core.errors import JcwError, RecipeError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.options import Location, option, parse

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
 from jcw_core.errors import PluginError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.protocols import Progress

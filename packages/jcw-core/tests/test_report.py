@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from numpy.typing import NDArray
+
 from jcw_core import records
 from jcw_core.architecture import Architecture
 from jcw_core.commands import show
@@ -20,13 +22,12 @@ from jcw_core.context import Context
 from jcw_core.errors import FormatError
 from jcw_core.files import write_json
 from jcw_core.hookspecs import hookimpl
-from jcw_core.network import NetworkBuilder
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.options import option
 from jcw_core.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_core.report import ReportStage, assemble
 from jcw_core.run_directory import RunDirectory
-from numpy.typing import NDArray
 
 DEVICE = {"name": "toy", "cpu": "CPU <1>", "isa": "scalar", "threads": 1, "versions": {}}
 HALF = Architecture({"one": 8}, {"two": 0.5})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from core_networks import random_weights, run, small_resnet
+
 from jcw_core.architecture import Architecture
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.backbones.resnet import resnet18

@@ -7,6 +7,7 @@ import pytest
 from core_networks import networks, small_resnet
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from jcw_core.architecture import Architecture
 from jcw_core.coupling import couple
 from jcw_core.errors import ArchitectureError

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jcw_core.network import Network
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
+
+from jcw_core.network import Network
 
 F64 = NDArray[np.float64]
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import kernel_reference as reference
 import numpy as np
-from jcw_core.model import Model
-from jcw_core.network import Network, NetworkBuilder
-from jcw_core.pruning import density_mask
 from numpy.typing import NDArray
 
+from jcw_core.model import Model
+from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
+from jcw_core.pruning import density_mask
 from jcw_kernels import Program, compile_model
 
 EPS = float(np.finfo(np.float32).eps)

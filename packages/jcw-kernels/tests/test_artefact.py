@@ -7,14 +7,15 @@ import struct
 
 import numpy as np
 import pytest
-from jcw_core.architecture import Architecture
-from jcw_core.errors import FormatError, JcwError
-from jcw_core.model import Model
-from jcw_core.network import Network, NetworkBuilder
 from kernel_samples import weights_for
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from jcw_core.architecture import Architecture
+from jcw_core.errors import FormatError, JcwError
+from jcw_core.model import Model
+from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 from jcw_kernels import Program, compile_model, load
 from jcw_kernels.artefact import serialize
 

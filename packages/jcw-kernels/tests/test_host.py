@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from kernel_samples import conv_network, weights_for
+
 from jcw_core.errors import DeviceError
 from jcw_core.model import Model
 from jcw_core.ops import ACTIVATIONS
 from jcw_core.problem import LayerProblem
-from kernel_samples import conv_network, weights_for
-
 from jcw_kernels.commands import kernels
 from jcw_kernels.exporter import JcwExporter
 from jcw_kernels.host import HostDevice, HostOptions

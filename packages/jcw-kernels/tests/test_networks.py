@@ -5,12 +5,12 @@ from __future__ import annotations
 import kernel_reference as reference
 import numpy as np
 import pytest
+from kernel_samples import weights_for
+
 from jcw_core.backbones.mobilenet_v1 import MOBILENET_V1
 from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
 from jcw_core.backbones.resnet import RESNET18
 from jcw_core.model import Model
-from kernel_samples import weights_for
-
 from jcw_kernels import compile_model
 
 BACKBONES = [RESNET18, MOBILENET_V1, MOBILENET_V2]

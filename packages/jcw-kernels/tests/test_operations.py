@@ -7,8 +7,10 @@ from collections.abc import Callable
 import kernel_reference as reference
 import numpy as np
 import pytest
-from jcw_core.network import Network, NetworkBuilder
 from kernel_samples import EPS, check, weights_for
+
+from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 
 
 def judge(network: Network, isa: str, rng: np.random.Generator, scale: float = 64.0) -> None:

@@ -8,10 +8,10 @@ import sys
 
 import numpy as np
 import pytest
-from jcw_core.errors import DeviceError, JcwError
-from jcw_core.model import Model
 from kernel_samples import conv_network, weights_for
 
+from jcw_core.errors import DeviceError, JcwError
+from jcw_core.model import Model
 from jcw_kernels import available_isas, chosen_isa, compile_model
 
 

@@ -10,10 +10,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from core_networks import small_resnet
+from latency_samples import SyntheticDevice, quick_options
+
 from jcw_core.network import Network
 from jcw_core.space import SearchSpace
 from jcw_latency import LatencyTable, profile
-from latency_samples import SyntheticDevice, quick_options
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.fusion import fuse, problem_of
 from jcw_core.hookspecs import hookimpl
 from jcw_core.model import Model
@@ -19,7 +21,6 @@ from jcw_core.protocols import DeviceInfo
 from jcw_core.pruning import weight_density
 from jcw_latency import LatencyOptions
 from jcw_latency.axes import has_channel_pair
-from numpy.typing import NDArray
 
 
 def quick_options(**changes: Any) -> LatencyOptions:

@@ -11,6 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from latency_samples import SyntheticDevice, TextExporter
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
+
 from jcw_core.errors import DeviceError
 from jcw_core.fusion import fuse
 from jcw_core.network import Network
@@ -22,9 +26,6 @@ from jcw_latency.guard import GuardedDevice
 from jcw_latency.report import FidelitySection
 from jcw_latency.table import WholeRun
 from jcw_latency.whole import fit, with_whole_run
-from latency_samples import SyntheticDevice, TextExporter
-from numpy.typing import NDArray
-from scipy.stats import kendalltau
 
 
 @given(

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from latency_samples import Plugin, SyntheticDevice
+
 from jcw_core import records
 from jcw_core.architecture import Architecture
 from jcw_core.cli import build
@@ -30,7 +32,6 @@ from jcw_latency import LatencyPredictor, LatencyTable
 from jcw_latency.fidelity import random_model
 from jcw_latency.plan import make_plan
 from jcw_latency.recorded import RecordedDevice, RecordedPlugin
-from latency_samples import Plugin, SyntheticDevice
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,15 @@ import pytest
 from core_networks import networks
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from latency_samples import SyntheticDevice, network_seconds, quick_options
+from numpy.typing import NDArray
+from scipy.interpolate import RegularGridInterpolator
+
 from jcw_core.architecture import Architecture
 from jcw_core.errors import ArchitectureError, FormatError
 from jcw_core.fusion import fuse, problem_of
-from jcw_core.network import Network, NetworkBuilder
+from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.protocols import DeviceInfo
 from jcw_core.registry import Registry
 from jcw_core.shrink import shrink
@@ -22,9 +27,6 @@ from jcw_latency import LatencyPredictor, LatencyTable, interpolate, profile, ta
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, has_channel_pair
 from jcw_latency.plan import width_points
 from jcw_latency.table import WholeRun
-from latency_samples import SyntheticDevice, network_seconds, quick_options
-from numpy.typing import NDArray
-from scipy.interpolate import RegularGridInterpolator
 
 DEVICE = DeviceInfo("recorded", "none", "none", 1)
 

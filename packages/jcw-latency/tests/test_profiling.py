@@ -17,6 +17,9 @@ import pytest
 from core_networks import networks
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from latency_samples import SyntheticDevice, quick_options, seconds_of
+from numpy.typing import NDArray
+
 from jcw_core.errors import DeviceError, RecipeError
 from jcw_core.fusion import fuse, problem_of
 from jcw_core.network import Network
@@ -27,8 +30,6 @@ from jcw_core.space import SearchSpace
 from jcw_latency import LatencyOptions, LatencyTable, profile, visits
 from jcw_latency.axes import at, unit_axes
 from jcw_latency.plan import make_plan, width_points
-from latency_samples import SyntheticDevice, quick_options, seconds_of
-from numpy.typing import NDArray
 
 
 def measured(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from jcw_core.errors import DeviceError, FormatError
 from jcw_core.fusion import fuse
 from jcw_core.network import Network

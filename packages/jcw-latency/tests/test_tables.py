@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from core_networks import small_resnet
+from latency_samples import SyntheticDevice, quick_options
+
 from jcw_core.cli import build
 from jcw_core.errors import DeviceError, FormatError
 from jcw_core.network import Network
@@ -17,7 +19,6 @@ from jcw_core.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, profile
 from jcw_latency.table import WholeRun
 from jcw_latency.tables import compare, merge
-from latency_samples import SyntheticDevice, quick_options
 
 
 @pytest.fixture(scope="module")

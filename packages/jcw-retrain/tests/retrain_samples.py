@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+
 from jcw_core.architecture import Architecture
 from jcw_core.context import Context
 from jcw_core.hookspecs import hookimpl
-from jcw_core.network import Network, NetworkBuilder
+from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.pipeline import run
 from jcw_core.protocols import Progress
 from jcw_core.recipe import load_recipe

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from jcw_core.architecture import Architecture
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.records import Candidate, Front

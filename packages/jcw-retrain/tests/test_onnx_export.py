@@ -7,10 +7,12 @@ import sys
 import numpy as np
 import pytest
 import torch
+
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.errors import JcwError
 from jcw_core.model import Model
-from jcw_core.network import Network, NetworkBuilder
+from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.ops import OPERATIONS
 from jcw_core.pruning import density_mask
 from jcw_core.supernet.module import Slimmable

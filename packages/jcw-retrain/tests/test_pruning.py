@@ -8,13 +8,14 @@ from math import prod
 import numpy as np
 import pytest
 import torch
+from retrain_samples import SMALL, Stripes, network
+
 from jcw_core.pruning import density_mask, kept_groups, weight_density
 from jcw_core.supernet.batches import TrainingImages
 from jcw_core.supernet.module import Slimmable
 from jcw_core.supernet.options import Arithmetic, Augmentation, TrainingOptions
 from jcw_core.supernet.training import Training
 from jcw_retrain.pruning import Admm, FixedMasks, projection, prune
-from retrain_samples import SMALL, Stripes, network
 
 DENSITIES = {"conv2": 0.4, "conv3": 0.5, "fc": 1.0}
 

@@ -7,11 +7,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from retrain_samples import SMALL, open_run
+
 from jcw_core.options import Location, parse
 from jcw_core.pipeline import run
 from jcw_retrain.options import RetrainOptions, phases
 from jcw_retrain.stages import ExportOptions
-from retrain_samples import SMALL, open_run
 
 README = Path(__file__).parents[1] / "README.md"
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from retrain_samples import MIDDLE, NARROW, SMALL, Stripes, network, open_run
+
 from jcw_core.data import normalise
 from jcw_core.errors import FormatError, JcwError, PluginError
 from jcw_core.files import read_json
@@ -22,7 +24,6 @@ from jcw_core.supernet.module import Slimmable
 from jcw_retrain import retraining
 from jcw_retrain.options import RetrainOptions, phases
 from jcw_retrain.weights import load_model
-from retrain_samples import MIDDLE, NARROW, SMALL, Stripes, network, open_run
 
 
 def in_a_process(folder: Path, *, threads: int, kill_after: int) -> int:

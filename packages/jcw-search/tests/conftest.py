@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from jcw_core.network import NetworkBuilder
+
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.space import SearchSpace
 from jcw_search import Fixed
 

@@ -2,6 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pymoo.operators.mutation.pm import mut_pm
+from scipy.stats import ks_2samp, kstest
+
 from jcw_core.errors import JcwError
 from jcw_search.operators import (
     Variation,
@@ -11,8 +14,6 @@ from jcw_search.operators import (
     sbx,
     spread_factor,
 )
-from pymoo.operators.mutation.pm import mut_pm
-from scipy.stats import ks_2samp, kstest
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.5, 2.0, 15.0])

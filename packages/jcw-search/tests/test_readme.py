@@ -3,6 +3,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
 from jcw_core.options import Location, parse
 from jcw_core.registry import Registry
 from jcw_search import search

@@ -2,6 +2,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.space import Bound, SearchSpace
 from jcw_search import Evolution, Fixed, Nsga2Selection, UniformSelection, search

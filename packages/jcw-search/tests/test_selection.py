@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jcw_core.errors import JcwError
-from jcw_search import Nsga2Selection, UniformSelection
 from pymoo.core.individual import Individual
 from pymoo.core.population import Population
 from pymoo.core.problem import Problem
 from pymoo.operators.survival.rank_and_crowding import RankAndCrowding
+
+from jcw_core.errors import JcwError
+from jcw_search import Nsga2Selection, UniformSelection
 
 LIMITS = np.array([[0.0, 1.0], [1.0, 0.0]])
 

@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from jcw_search.sorting import crowding_distance, fronts, hypervolume, non_dominated
 from pymoo.operators.survival.rank_and_crowding.metrics import get_crowding_function
 from pymoo.util.nds.fast_non_dominated_sort import fast_non_dominated_sort
+
+from jcw_search.sorting import crowding_distance, fronts, hypervolume, non_dominated
 
 TIED = st.integers(0, 4).map(float)
 ANY = st.floats(-1e3, 1e3)

@@ -6,9 +6,10 @@ import sys
 import textwrap
 from pathlib import Path
 
-import jcw_search.plugin
 import numpy as np
 import pytest
+
+import jcw_search.plugin
 from jcw_core import records
 from jcw_core.errors import RecipeError
 from jcw_core.recipe import load_recipe

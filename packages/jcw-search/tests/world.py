@@ -5,8 +5,9 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-import jcw_search.plugin
 import numpy as np
+
+import jcw_search.plugin
 from jcw_core.backbones.resnet import RESNET18
 from jcw_core.context import Context
 from jcw_core.hookspecs import hookimpl

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.errors import DeviceError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.options import option
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
-from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)

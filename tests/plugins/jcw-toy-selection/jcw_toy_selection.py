@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.context import Context
 from jcw_core.hookspecs import hookimpl
 from jcw_core.space import Population, SearchSpace
-from numpy.typing import NDArray
 
 
 class Fastest:

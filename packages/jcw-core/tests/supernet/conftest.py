@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
+from supernet_samples import BUILDERS, Blobs
+
 from jcw_core.network import Network
 from jcw_core.space import SearchSpace
-from supernet_samples import BUILDERS, Blobs
 
 if importlib.util.find_spec("torch") is None:
     collect_ignore = ["test_supernet_module.py", "test_supernet_training.py"]

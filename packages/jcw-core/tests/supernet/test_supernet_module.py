@@ -1,11 +1,14 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from jcw_core.architecture import Architecture
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.backbones.resnet import resnet18
 from jcw_core.errors import FormatError, NetworkError
-from jcw_core.network import Network, NetworkBuilder
+from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.pruning import density_mask as reference_mask
 from jcw_core.shrink import shrink, shrink_weights
 from jcw_core.space import SearchSpace, prunable_layers
@@ -13,7 +16,6 @@ from jcw_core.supernet.calibration import calibrate
 from jcw_core.supernet.execution import BatchNorm, execute
 from jcw_core.supernet.masks import density_mask
 from jcw_core.supernet.module import Slimmable
-from torch import nn
 
 
 @pytest.mark.parametrize("shape", [(8, 3, 3, 3), (10, 4, 1, 1), (3, 5), (13, 7, 3, 3), (4, 1, 1, 1)])

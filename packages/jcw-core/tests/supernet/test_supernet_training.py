@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from supernet_samples import Blobs, residual
+
 from jcw_core.architecture import Architecture
 from jcw_core.context import Context
 from jcw_core.errors import DataError, FormatError, JcwError
@@ -30,7 +32,6 @@ from jcw_core.supernet.module import Slimmable
 from jcw_core.supernet.options import Arithmetic, Augmentation, TrainingOptions
 from jcw_core.supernet.stage import SupernetStage
 from jcw_core.supernet.training import Training, learning_rate
-from supernet_samples import Blobs, residual
 
 
 class BlobData:

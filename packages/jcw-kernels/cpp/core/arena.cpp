@@ -2,6 +2,10 @@
 
 #include <sys/mman.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -82,6 +86,8 @@ class Planner {
       slot.offset = plan.floats;
       plan.floats += (slot.floats + kBlock - 1) / kBlock * kBlock;
       if (slot.fill < 0) plan.negative.emplace_back(slot.offset, plan.floats);
+      plan.guards.emplace_back(plan.floats, plan.floats + kBlock);
+      plan.floats += kBlock;
     }
     if (plan.floats > kLargestArena) throw FormatError("the network needs more than 8 GB for its activations");
     for (const int s : slot_)
@@ -107,7 +113,18 @@ Arena::Arena(std::size_t floats) : bytes_(floats * sizeof(float) + 2 * kHugePage
 #endif
 }
 
-Arena::~Arena() { munmap(memory_, bytes_); }
+Arena::~Arena() {
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_UNPOISON_MEMORY_REGION(memory_, bytes_);
+#endif
+  munmap(memory_, bytes_);
+}
+
+void Arena::guard([[maybe_unused]] std::int64_t begin, [[maybe_unused]] std::int64_t end) {
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_POISON_MEMORY_REGION(data_ + begin, static_cast<std::size_t>(end - begin) * sizeof(float));
+#endif
+}
 
 MemoryPlan plan_memory(const Lowered& lowered) { return Planner(lowered).run(); }
 

@@ -18,6 +18,9 @@ class Arena {
 
   float* data() const { return data_; }
 
+  // Nothing may be read or written there; only AddressSanitizer builds notice.
+  void guard(std::int64_t begin, std::int64_t end);
+
  private:
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
@@ -28,6 +31,7 @@ struct MemoryPlan {
   std::vector<std::int64_t> offset;  // of each tensor's first plane; -1 for external ones
   std::int64_t floats = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> negative;  // ranges to fill with -infinity
+  std::vector<std::pair<std::int64_t, std::int64_t>> guards;    // ranges between buffers
 };
 
 // Tensors whose zeros lie in the same places share a buffer when one dies before the next is made.

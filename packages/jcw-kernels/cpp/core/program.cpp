@@ -24,6 +24,7 @@ Program::Program(Model model, int threads, const std::string& isa)
       threads_(threads) {
   for (const auto& [begin, end] : plan_.negative)
     std::fill(arena_.data() + begin, arena_.data() + end, -std::numeric_limits<float>::infinity());
+  for (const auto& [begin, end] : plan_.guards) arena_.guard(begin, end);
   steps_ = make_steps({&model_, &lowered_, &plan_, arena_.data(), &image_, kernels_});
   for (Unit& unit : model_.units) unit.weight = {};  // the steps hold them packed
 }

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
 from jcw_core.fusion import Unit, fuse
 from jcw_core.model import Model
 from jcw_core.network import Network
 from jcw_core.ops import ACTIVATIONS
-from numpy.typing import NDArray
-from safetensors.numpy import save
-
 from jcw_kernels.fold import Folded, fold
 from jcw_kernels.pruned import pack
 

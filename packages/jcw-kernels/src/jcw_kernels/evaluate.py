@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from jcw_core import records
 from jcw_core.context import Context
 from jcw_core.data import normalise
@@ -13,7 +14,6 @@ from jcw_core.files import read_json, write_json
 from jcw_core.protocols import Dataset
 from jcw_core.recipe import Recipe
 from jcw_core.registry import Registry
-
 from jcw_kernels.program import Program, load
 
 _BATCH = 256

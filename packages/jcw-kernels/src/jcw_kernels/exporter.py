@@ -6,7 +6,6 @@ from pathlib import Path
 
 from jcw_core.files import atomic
 from jcw_core.model import Model
-
 from jcw_kernels.artefact import serialize
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jcw_core.fusion import Unit
 from numpy.typing import NDArray
+
+from jcw_core.fusion import Unit
 
 Arrays = Mapping[str, NDArray[np.float32]]
 

@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.options import option
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
-from numpy.typing import NDArray
-
 from jcw_kernels._engine import chosen_isa
 from jcw_kernels.layers import layer_file
 from jcw_kernels.program import Program, load

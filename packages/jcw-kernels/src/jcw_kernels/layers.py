@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
 from jcw_core.errors import DeviceError
 from jcw_core.ops import ACTIVATIONS
 from jcw_core.problem import LayerProblem
 from jcw_core.pruning import GROUP_SIZE, kept_groups, weight_groups
-from numpy.typing import NDArray
-from safetensors.numpy import save
-
 from jcw_kernels.artefact import FORMAT
 
 _POOL = 1 << 16

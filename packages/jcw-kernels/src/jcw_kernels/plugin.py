@@ -9,6 +9,7 @@ from jcw_core.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     import click
+
     from jcw_core.protocols import DevicePlugin, Exporter, Stage
 
 

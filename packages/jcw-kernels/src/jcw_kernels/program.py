@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import atomic
 from jcw_core.model import Model
-from numpy.typing import NDArray
-
 from jcw_kernels._engine import Engine
 from jcw_kernels.artefact import random_input, serialize
 
@@ -114,7 +114,9 @@ class Program:
         image = self._checked(random_input(self.input_shape) if images is None else images[:1])
         self._engine.profile(image, max(1, rounds // 4))
         seconds = self._engine.profile(image, rounds)
-        return [StepTime(*step, seconds=time) for step, time in zip(self._engine.steps(), seconds, strict=True)]
+        return [
+            StepTime(*step, seconds=time) for step, time in zip(self._engine.steps(), seconds, strict=True)
+        ]
 
     def time(self, *, seconds: float = 0.02, first_unit: int = 0) -> float:
         """Seconds of one image on warm caches: the median over short runs of repeats.

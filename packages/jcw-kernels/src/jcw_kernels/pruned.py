@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from jcw_core.pruning import GROUP_SIZE, weight_groups
 from numpy.typing import NDArray
+
+from jcw_core.pruning import GROUP_SIZE, weight_groups
 
 DENSE_ABOVE = 31 / 32
 """Share of kept groups above which the bits cost more than the zeros: one bit for four floats."""

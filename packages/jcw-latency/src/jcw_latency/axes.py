@@ -13,12 +13,13 @@ from functools import reduce
 from math import gcd
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.coupling import Segment, couple
 from jcw_core.fusion import Unit, fuse
 from jcw_core.network import Network
 from jcw_core.problem import LayerProblem
 from jcw_core.space import SearchSpace, is_prunable
-from numpy.typing import NDArray
 
 IN, OUT, CHANNELS, DENSITY = "in", "out", "channels", "density"
 AXES = (IN, OUT, CHANNELS, DENSITY)

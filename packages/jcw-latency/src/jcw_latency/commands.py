@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
 from jcw_core.errors import JcwError
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ def profile(
     import tempfile
 
     import numpy as np
+
     from jcw_core.options import parse
     from jcw_core.progress import TerminalProgress
     from jcw_core.protocols import Progress
-
     from jcw_latency.options import LatencyOptions
     from jcw_latency.profiling import profile as measure
     from jcw_latency.whole import with_whole_run
@@ -128,7 +129,6 @@ def predict(
     search, or a models/index.json of a run.
     """
     from jcw_core.space import SearchSpace
-
     from jcw_latency.predictor import LatencyPredictor
     from jcw_latency.table import LatencyTable
 
@@ -187,9 +187,9 @@ def check(
     import tempfile
 
     import numpy as np
+
     from jcw_core.progress import TerminalProgress
     from jcw_core.protocols import Progress
-
     from jcw_latency.fidelity import check as compare
     from jcw_latency.guard import GuardedDevice
     from jcw_latency.predictor import LatencyPredictor

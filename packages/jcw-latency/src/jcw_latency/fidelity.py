@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.architecture import Architecture
 from jcw_core.errors import DeviceError
 from jcw_core.fusion import fuse, problem_of
@@ -18,8 +20,6 @@ from jcw_core.protocols import Exporter
 from jcw_core.pruning import density_mask
 from jcw_core.shrink import shrink
 from jcw_core.space import Population
-from numpy.typing import NDArray
-
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.predictor import LatencyPredictor
 

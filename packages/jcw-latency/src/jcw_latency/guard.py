@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.errors import DeviceError
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import Device
-from numpy.typing import NDArray
 
 T = TypeVar("T")
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.errors import FormatError
 from jcw_core.fusion import Unit, fuse, problem_of
 from jcw_core.network import Network
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
-from numpy.typing import NDArray
-
 from jcw_latency.axes import full_size, unit_axes
 from jcw_latency.table import LatencyTable, LayerGrid
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jcw_core.errors import ArchitectureError
 from numpy.typing import ArrayLike, NDArray
 
+from jcw_core.errors import ArchitectureError
 from jcw_latency.axes import DENSITY
 from jcw_latency.table import LayerGrid
 

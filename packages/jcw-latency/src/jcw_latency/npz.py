@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from jcw_core.errors import FormatError
-from jcw_core.files import atomic
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+
+from jcw_core.errors import FormatError
+from jcw_core.files import atomic
 
 _LIMIT = 256 * 2**20
 """No member is larger than this; a table of a large network has a few hundred kilobytes."""

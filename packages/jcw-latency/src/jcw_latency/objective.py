@@ -8,10 +8,10 @@ from jcw_core import records
 
 if TYPE_CHECKING:
     import numpy as np
-    from jcw_core.context import Context
-    from jcw_core.space import Population, SearchSpace
     from numpy.typing import NDArray
 
+    from jcw_core.context import Context
+    from jcw_core.space import Population, SearchSpace
     from jcw_latency.table import LatencyTable
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.fusion import fuse, problem_of
 from jcw_core.network import Network
 from jcw_core.problem import LayerProblem
 from jcw_core.pruning import kept_groups, weight_groups
 from jcw_core.space import DENSITY_STEP
-from numpy.typing import NDArray
-
 from jcw_latency.axes import AXES, DENSITY, at, full_size, unit_axes
 
 Placement = Literal["even", "midpoint"]

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.architecture import Architecture
 from jcw_core.errors import ArchitectureError
 from jcw_core.fusion import fuse
 from jcw_core.space import Population, SearchSpace
-from numpy.typing import NDArray
-
 from jcw_latency.axes import DENSITY, Coordinate, full_size, unit_coordinates
 from jcw_latency.interpolate import Array, contract, locate
 from jcw_latency.table import LatencyTable, LayerGrid, WholeRun

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.errors import DeviceError
 from jcw_core.network import Network
 from jcw_core.protocols import Device
 from jcw_core.pruning import GROUP_SIZE
-from numpy.typing import NDArray
-
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.judge import not_monotone, outstanding, uncertain
 from jcw_latency.options import LatencyOptions

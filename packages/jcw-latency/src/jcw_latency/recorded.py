@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.errors import DeviceError
 from jcw_core.options import option
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
-from numpy.typing import NDArray
-
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, at
 from jcw_latency.interpolate import interpolate
 from jcw_latency.table import LatencyTable, LayerGrid

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.errors import FormatError
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
-from numpy.typing import NDArray
-
 from jcw_latency import npz
 from jcw_latency.table import device_document
 

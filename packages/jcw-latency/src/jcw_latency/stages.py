@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from jcw_core import records
 from jcw_core.context import Context
 from jcw_core.errors import FormatError
@@ -14,7 +15,6 @@ from jcw_core.files import read_json, write_json
 from jcw_core.recipe import Recipe
 from jcw_core.registry import Registry
 from jcw_core.space import SearchSpace
-
 from jcw_latency.fidelity import check
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.options import LatencyOptions

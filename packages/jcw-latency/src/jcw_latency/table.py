@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.errors import DeviceError, FormatError, JcwError
 from jcw_core.fusion import Unit, problem_of
 from jcw_core.network import Network
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
-from numpy.typing import NDArray
-
 from jcw_latency import npz
 from jcw_latency.axes import AXES, full_size, unit_axes
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jcw_core.errors import FormatError
 
+from jcw_core.errors import FormatError
 from jcw_latency.table import LatencyTable, LayerGrid, WholeRun
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from jcw_core.problem import LayerProblem
 from numpy.typing import NDArray
 
+from jcw_core.problem import LayerProblem
 from jcw_latency.guard import GuardedDevice
 
 _BATCH_BYTES = 64 * 2**20

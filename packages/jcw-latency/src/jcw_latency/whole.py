@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from jcw_core.protocols import Device, Exporter
-from jcw_core.space import SearchSpace
 from numpy.typing import NDArray
 
+from jcw_core.protocols import Device, Exporter
+from jcw_core.space import SearchSpace
 from jcw_latency.fidelity import Notify, check
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.options import LatencyOptions

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from jcw_core.architecture import Architecture
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.records import Candidate, Front

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event
 
 import numpy as np
+
 from jcw_core.architecture import Architecture
 from jcw_core.model import Model
 from jcw_core.network import Network
@@ -16,7 +17,6 @@ from jcw_core.supernet.batches import TrainingImages
 from jcw_core.supernet.module import Slimmable
 from jcw_core.supernet.options import Arithmetic, TrainingOptions
 from jcw_core.supernet.training import EpochReport, Method, Training
-
 from jcw_retrain.options import Phases
 from jcw_retrain.pruning import Admm, FixedMasks, prune
 

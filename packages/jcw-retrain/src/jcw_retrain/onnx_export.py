@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from jcw_core.errors import JcwError
 from jcw_core.files import atomic
 from jcw_core.model import Model

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
+from torch import Tensor
+
 from jcw_core.supernet.masks import density_mask
 from jcw_core.supernet.module import Slimmable
 from jcw_core.supernet.training import Method
-from torch import Tensor
 
 
 def projection(weight: Tensor, density: float) -> Tensor:

@@ -10,6 +10,7 @@ from threading import Event, Lock
 
 import numpy as np
 import torch
+
 from jcw_core.architecture import Architecture
 from jcw_core.context import Context
 from jcw_core.model import Model
@@ -18,7 +19,6 @@ from jcw_core.shrink import Weights
 from jcw_core.supernet import checkpoint
 from jcw_core.supernet.arithmetic import threads
 from jcw_core.supernet.batches import TrainingImages
-
 from jcw_retrain.choosing import LATENCY, choose
 from jcw_retrain.fitting import Fitting
 from jcw_retrain.options import RetrainOptions, phases

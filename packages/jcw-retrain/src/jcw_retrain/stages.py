@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from jcw_core.files import write_json
 from jcw_core.options import option
 from jcw_core.records import EXPORTS, FRONT, MODELS, SUPERNET, ChosenModel
-
 from jcw_retrain.options import RetrainOptions
 
 if TYPE_CHECKING:

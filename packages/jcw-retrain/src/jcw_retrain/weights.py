@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
 from jcw_core.architecture import Architecture
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import atomic
 from jcw_core.model import Model
 from jcw_core.network import Network
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 
 class SafetensorsExporter:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from jcw_core.architecture import Architecture
 from jcw_core.protocols import Evaluator, Selection
 from jcw_core.space import Population, SearchSpace
-
 from jcw_search.evolution import Evolution, State
 from jcw_search.operators import Variation
 from jcw_search.phases import Variant

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from jcw_core.space import Population, SearchSpace
 from numpy.typing import NDArray
 
+from jcw_core.space import Population, SearchSpace
 from jcw_search.operators import Variation
 
 _BROODS = 10

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from jcw_core.files import atomic
 
+from jcw_core.files import atomic
 from jcw_search.evolution import Evolution, State
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.protocols import Evaluator, Selection
 from jcw_core.space import Population, SearchSpace
-from numpy.typing import NDArray
-
 from jcw_search.breeding import breed, scatter
 from jcw_search.operators import Variation
 from jcw_search.phases import Phase, Variant, phases_of

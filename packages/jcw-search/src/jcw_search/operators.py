@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jcw_core.errors import JcwError
 from numpy.typing import NDArray
+
+from jcw_core.errors import JcwError
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from jcw_core.errors import RecipeError
 from jcw_core.options import option
-
 from jcw_search.phases import Variant
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.errors import JcwError
 from jcw_core.space import Population, SearchSpace
-from numpy.typing import NDArray
 
 Variant = Literal["joint", "channels", "weights", "sequential"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from jcw_core.errors import JcwError
 
+from jcw_core.errors import JcwError
 from jcw_search.sorting import Floats, Indices, crowding_distance, fronts
 
 

@@ -13,7 +13,6 @@ from jcw_core.options import Location
 from jcw_core.protocols import Selection
 from jcw_core.recipe import Recipe
 from jcw_core.registry import Registry
-
 from jcw_search import checkpoint
 from jcw_search.evolution import Evolution, State
 from jcw_search.operators import Variation

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jcw_core.backbones.family import SMALL_INPUT, Family, scaled
-from jcw_core.network import Network, NetworkBuilder
+from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.space import Bound
 
 BOUNDS = (

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import Any
 
 from jcw_core.errors import PluginError
+
+_PACKAGES = ("torch", "safetensors")
+
+
+def require() -> None:
+    """Raise ``PluginError`` unless torch and safetensors are installed; imports neither."""
+    for package in _PACKAGES:
+        if find_spec(package) is None:
+            raise _missing(package)
 
 
 def implementation(module: str) -> Any:
@@ -17,8 +27,11 @@ def implementation(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("torch", "safetensors"):
+        package = (error.name or "").split(".")[0]
+        if package not in _PACKAGES:
             raise
-        raise PluginError(
-            f"{error.name} is not installed, and training needs it; pip install 'jcw-core[supernet]'"
-        ) from None
+        raise _missing(package) from None
+
+
+def _missing(package: str) -> PluginError:
+    return PluginError(f"{package} is not installed, and training needs it; pip install 'jcw-core[supernet]'")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jcw_core.records import SUPERNET
-from jcw_core.supernet.extra import implementation
+from jcw_core.supernet.extra import implementation, require
 from jcw_core.supernet.options import SupernetOptions
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ class SupernetStage:
     makes = (SUPERNET,)
 
     def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
-        """It needs no other stage."""
+        """It needs no other stage, but torch: better said before a run begins than in its middle."""
+        require()
         return ()
 
     def run(self, context: Context) -> Sequence[str]:
