@@ -9,15 +9,17 @@ from jcw_core.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     import click
+
     from jcw_core.protocols import DevicePlugin, Objective, ReportSection, Stage
 
 
 @hookimpl
 def jcw_register_devices() -> Sequence[DevicePlugin]:
-    """A table that was measured before, as a device."""
+    """A table that was measured before, and machines that are reached by ssh."""
     from jcw_latency.recorded import RecordedPlugin
+    from jcw_latency.ssh import SshPlugin
 
-    return [RecordedPlugin()]
+    return [RecordedPlugin(), SshPlugin()]
 
 
 @hookimpl

@@ -1,0 +1,164 @@
+"""A device that runs ``jcw-device`` on another machine, however one gets there.
+
+The program is copied once, under a name that holds its hash. It answers in lines of JSON, one per
+round, so a line that breaks off costs what came after it and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shlex
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jcw_core.errors import DeviceError
+from jcw_core.problem import LayerProblem
+from jcw_core.protocols import DeviceInfo
+
+
+class Transport(Protocol):
+    """A way to another machine. Errors are ``DeviceError`` and name it."""
+
+    name: str
+    """What people call the machine."""
+
+    def run(self, command: str) -> str:
+        """Run a shell command there and return what it printed."""
+
+    def push(self, source: Path, target: str) -> None:
+        """Copy a file; ``target`` is relative to where commands run, and appears whole or not at all."""
+
+
+class RemoteDevice:
+    """See ``jcw_core.protocols.Device``.
+
+    Args:
+        kind: the device's plugin name.
+        transport: the way there.
+        program: ``jcw-device``, built for that machine.
+        folder: where it and files to be timed go.
+        prefix: put before the program, e.g. ``taskset -c 3``.
+        threads, isa: of the engine; ``""`` is the best that it finds.
+
+    Raises:
+        DeviceError: the machine cannot be reached or cannot run the program.
+    """
+
+    model_format = "jcw"
+
+    def __init__(
+        self,
+        kind: str,
+        transport: Transport,
+        *,
+        program: Path,
+        folder: str,
+        prefix: str = "",
+        threads: int = 1,
+        isa: str = "",
+    ) -> None:
+        self._transport, self._folder = transport, folder
+        installed = self._install(program)
+        flags = f"--threads {threads}" + (f" --isa {shlex.quote(isa)}" if isa else "")
+        self._command = f"{prefix} {shlex.quote(installed)}".strip()
+        self._flags = flags
+        run = f"chmod 755 {shlex.quote(installed)} && {self._command} describe {flags}"
+        found = self._object(self._transport.run(run))
+        try:
+            versions = {"jcw-kernels": str(found["version"])}
+            self._info = DeviceInfo(kind, str(found["cpu"]), isa or str(found["isa"]), threads, versions)
+        except KeyError as error:
+            raise DeviceError(
+                f"{transport.name}: jcw-device does not say its {error}; build it again"
+            ) from None
+
+    def describe(self) -> DeviceInfo:
+        """Processor, instruction set and version, as the machine says."""
+        return self._info
+
+    def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
+        """Time layers there, (rounds, len(problems)) seconds."""
+        with tempfile.TemporaryDirectory(prefix="jcw-remote-") as local:
+            lines = Path(local) / "layers.jsonl"
+            lines.write_text("".join(json.dumps(asdict(p)) + "\n" for p in problems), encoding="utf-8")
+            return self._timed("layers", [lines], rounds, len(problems))
+
+    def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:
+        """Time whole models there, (rounds, len(paths)) seconds."""
+        return self._timed("run", paths, rounds, len(paths))
+
+    def _install(self, program: Path) -> str:
+        """Copy the program unless a file of its hash is there; its path there."""
+        try:
+            digest = hashlib.sha256(program.read_bytes()).hexdigest()
+        except OSError as error:
+            raise DeviceError(
+                f"{program}: {error.strerror}; give the jcw-device that was built for it"
+            ) from None
+        target = f"{self._folder}/jcw-device-{digest[:12]}"
+        quoted = shlex.quote(target)
+        present = self._transport.run(
+            f"mkdir -p {shlex.quote(self._folder)} && (sha256sum {quoted} 2>/dev/null || true)"
+        )
+        if not present.startswith(digest):
+            self._transport.push(program, target)
+        # With its folder in front, or the shell would look for it elsewhere.
+        return target if target.startswith("/") else f"./{target}"
+
+    def _timed(self, action: str, files: Sequence[Path], rounds: int, count: int) -> NDArray[np.float64]:
+        names = [f"{self._folder}/work-{index}{path.suffix}" for index, path in enumerate(files)]
+        words = " ".join(map(shlex.quote, names))
+        run = f"{self._command} {action} {words} --rounds {rounds} {self._flags}"
+        try:
+            for path, name in zip(files, names, strict=True):
+                self._transport.push(path, name)
+            printed = self._transport.run(f"{run}; code=$?; rm -f {words}; exit $code")
+        except DeviceError:
+            # When the machine is gone, so is the reason to tidy up; the first error is the one that matters.
+            with contextlib.suppress(DeviceError):
+                self._transport.run(f"rm -f {words}")
+            raise
+        seconds = np.full((rounds, count), np.nan)
+        answered = np.zeros(seconds.shape, dtype=bool)
+        for line in filter(None, map(str.strip, printed.splitlines())):
+            row = self._object(line)
+            if "round" in row:
+                where = self._place(row, seconds.shape)
+                seconds[where] = [np.nan if s is None else float(s) for s in row["seconds"]]
+                answered[where] = True
+        if not answered.all():
+            raise DeviceError(
+                f"{self._transport.name}: jcw-device returned {answered.sum()} of {answered.size} times; "
+                "look after the machine and run again: what was measured before is kept"
+            )
+        return seconds
+
+    def _place(self, row: dict[str, Any], shape: tuple[int, int]) -> tuple[int, slice]:
+        try:
+            index, first, count = int(row["round"]), int(row["first"]), len(row["seconds"])
+        except (KeyError, TypeError, ValueError):
+            index = first = count = -1
+        if not (0 <= index < shape[0] and first >= 0 and count > 0 and first + count <= shape[1]):
+            raise DeviceError(
+                f"{self._transport.name}: jcw-device printed {str(row)[:80]}, which is not a round"
+            )
+        return index, slice(first, first + count)
+
+    def _object(self, line: str) -> dict[str, Any]:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise DeviceError(
+                f"{self._transport.name}: jcw-device printed {line[:80]!r}, expected a line of JSON"
+            )
+        return found
