@@ -48,6 +48,7 @@ JCW_INLINE void copy_row(float* __restrict out, const float* __restrict in, int 
   for (int x = 0; x < count; ++x) out[x] = in[x * stride];
 }
 
+template <class I = Isa>
 JCW_INLINE void split_row(float* __restrict even, float* __restrict odd, const float* __restrict in, int width) {
   int x = 0;
   for (; 2 * (x + Isa::width) <= width; x += Isa::width) {
@@ -56,7 +57,12 @@ JCW_INLINE void split_row(float* __restrict even, float* __restrict odd, const f
     Isa::store(even + x, evens);
     Isa::store(odd + x, odds);
   }
-  Isa::split_part(in + 2 * x, width - 2 * x, even + x, odd + x);
+  if constexpr (I::has_masks) {
+    I::split_part(in + 2 * x, width - 2 * x, even + x, odd + x);
+  } else {
+    copy_row<2>(even + x, in + 2 * x, (width + 1) / 2 - x);
+    copy_row<2>(odd + x, in + 2 * x + 1, width / 2 - x);
+  }
 }
 
 void relayout(const Relayout& move, int channel_begin, int channel_end) {

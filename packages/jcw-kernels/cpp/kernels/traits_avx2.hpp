@@ -13,6 +13,7 @@ struct Isa {
   static constexpr int plain_vectors = 8;
   // above 1: both tiles are of one shape here
   static constexpr double dense_from = 2.0, dense_from_windowed = 2.0;
+  static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = false;
 
   typedef __m256 vec;
@@ -32,10 +33,6 @@ struct Isa {
     const auto in_order = [](vec v) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xD8)); };
     even = in_order(_mm256_shuffle_ps(a, b, 0x88));
     odd = in_order(_mm256_shuffle_ps(a, b, 0xDD));
-  }
-  // Takes `count` floats, fewer than 2 * width, apart into those at even and at odd places.
-  static void split_part(const float* in, int count, float* even, float* odd) {
-    for (int x = 0; x < count; ++x) (x % 2 ? odd : even)[x / 2] = in[x];
   }
   // The vector that begins k lanes into a and goes on in b.
   template <int k>

@@ -12,6 +12,7 @@ struct Isa {
   static constexpr int dense_channels = 8, dense_vectors = 3;
   static constexpr int plain_vectors = 8;
   static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
+  static constexpr bool has_masks = true;
   static constexpr bool slides_at_once = true;
 
   typedef __m512 vec;

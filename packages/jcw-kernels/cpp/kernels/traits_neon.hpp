@@ -12,6 +12,7 @@ struct Isa {
   static constexpr int dense_channels = 8, dense_vectors = 3;
   static constexpr int plain_vectors = 8;
   static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
+  static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = true;
 
   typedef float32x4_t vec;
@@ -32,10 +33,6 @@ struct Isa {
     const float32x4x2_t pair = vld2q_f32(p);
     even = pair.val[0];
     odd = pair.val[1];
-  }
-  // Takes `count` floats, fewer than 2 * width, apart into those at even and at odd places.
-  static void split_part(const float* in, int count, float* even, float* odd) {
-    for (int x = 0; x < count; ++x) (x % 2 ? odd : even)[x / 2] = in[x];
   }
   // The vector that begins k lanes into a and goes on in b.
   template <int k>

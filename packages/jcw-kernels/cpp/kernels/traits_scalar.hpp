@@ -11,6 +11,7 @@ struct Isa {
   static constexpr int plain_vectors = 4;  // vectors per step of one-channel kernels
   // above 1: both tiles are of one shape here
   static constexpr double dense_from = 2.0, dense_from_windowed = 2.0;
+  static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = false;
 
   typedef float vec __attribute__((vector_size(16)));
@@ -37,10 +38,6 @@ struct Isa {
     const vec a = load(p), b = load(p + width);
     even = __builtin_shufflevector(a, b, 0, 2, 4, 6);
     odd = __builtin_shufflevector(a, b, 1, 3, 5, 7);
-  }
-  // Takes `count` floats, fewer than 2 * width, apart into those at even and at odd places.
-  static void split_part(const float* in, int count, float* even, float* odd) {
-    for (int x = 0; x < count; ++x) (x % 2 ? odd : even)[x / 2] = in[x];
   }
   // The vector that begins k lanes into a and goes on in b.
   template <int k>
