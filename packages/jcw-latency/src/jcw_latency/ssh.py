@@ -56,6 +56,7 @@ class SshTransport:
         self.name = f"{options.user}@{options.host}" if options.user else options.host
         settings = {
             "BatchMode": "yes",
+            "LogLevel": "ERROR",
             "ConnectTimeout": options.connect_seconds,
             # A line that goes dead is noticed within a minute.
             "ServerAliveInterval": 15,

@@ -1,0 +1,65 @@
+"""What the README and docs/profiling.md show works: commands exist with these options, Python runs, recipes parse."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from latency_samples import SyntheticDevice
+
+from jcw_core.cli import build
+from jcw_core.options import Location, parse
+from jcw_core.registry import Registry
+from jcw_latency.options import LatencyOptions
+
+PACKAGE = Path(__file__).parents[1]
+PAGES = [PACKAGE / "README.md", *PACKAGE.parents[1].glob("docs/profiling.md")]
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+COMMANDS = [line.split(" #")[0].strip() for line in re.findall(r"^\$ (jcw .*)$", TEXT, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_are_understood(line: str) -> None:
+    words = shlex.split(line)[1:]
+    command: Any = build(Registry())
+    context = click.Context(command)
+    while isinstance(command, click.Group):
+        name = words.pop(0)
+        command = command.get_command(context, name)
+        assert command is not None, name
+    values = command.make_context(command.name, words).params
+    if values.get("settings"):
+        table = dict(pair.split("=") for pair in values["settings"])
+        parse(LatencyOptions, {k: _value(v) for k, v in table.items()}, Location(Path("page")))
+    devices = Registry().devices
+    if values.get("device_options") and values["device_name"] in devices:
+        table = {k: _value(v) for k, v in (pair.split("=") for pair in values["device_options"])}
+        parse(devices[values["device_name"]].options, table, Location(Path("page")))
+
+
+def _value(text: str) -> Any:
+    return tomllib.loads(f"v = {text if re.fullmatch(r'[0-9.]+', text) else repr(text)}")["v"]
+
+
+@pytest.mark.parametrize("recipe", re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL))
+def test_devices_in_recipes(recipe: str) -> None:
+    table = tomllib.loads(recipe)["device"]
+    name = table.pop("name")
+    parse(Registry().devices[name].options, table, Location(Path("page")))
+
+
+def test_python_in_the_readme_runs() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGES[0].read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {"device": SyntheticDevice()}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["latency_ms"].shape == (1000,)
+    assert (names["latency_ms"] > 0).all()
+
+
+def test_pages_have_something_to_test() -> None:
+    assert len(COMMANDS) >= 3
