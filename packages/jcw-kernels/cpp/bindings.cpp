@@ -67,7 +67,7 @@ class Engine {
   std::vector<Row> steps() const {
     std::vector<Row> rows;
     for (const jcw::Step& step : program_.steps())
-      rows.emplace_back(program_.model().units[static_cast<std::size_t>(step.unit)].name, step.kernel, step.density,
+      rows.emplace_back(step.unit < 0 ? "output" : program_.model().units[static_cast<std::size_t>(step.unit)].name, step.kernel, step.density,
                         step.macs, step.bytes);
     return rows;
   }

@@ -62,7 +62,7 @@ class Lowering {
     for (std::size_t i = 0; i < model_.units.size(); ++i) tie(static_cast<int>(i));
     set_layouts();
     for (std::size_t i = 0; i < model_.units.size(); ++i) emit(static_cast<int>(i));
-    result_.output = model_.output ? model_.output : dense(0, 0);
+    result_.output = model_.output ? model_.output : dense(kNoUnit, 0);
     return std::move(result_);
   }
 

@@ -33,6 +33,8 @@ struct Phase {
   auto operator<=>(const Phase&) const = default;
 };
 
+inline constexpr int kNoUnit = -1;  // of the copy that a network without units makes
+
 struct Operation {
   Kind kind = Kind::elementwise;
   int unit = 0;

@@ -51,7 +51,7 @@ std::vector<Copy> copies_of(const Binder& binder, const Operation& o) {
     for (std::size_t p = 0; p < o.phases.size(); ++p) {
       Relayout call = copy_call(binder, o, from, o.phases[p]);
       // A flattened tensor is dense, so its planes lie as those of its source do.
-      if (binder.unit(o).op == Op::flatten && o.kind == Kind::concat) {
+      if (binder.tensor(o.write).flat) {
         call.out_plane = static_cast<std::ptrdiff_t>(binder.tensor(from).shape.pixels());
         call.out_row = call.width;
       }
