@@ -1,0 +1,62 @@
+"""No layer is slower with fewer weights, judged by instructions: they repeat exactly where time does not."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import asdict
+
+import pytest
+from test_device import program  # noqa: F401  the fixture that builds jcw-device
+
+from jcw_core.problem import LayerProblem
+
+LAYERS = {
+    "3 x 3": LayerProblem("conv2d", 32, 14, 14, 64, (3, 3), (1, 1), (1, 1), activation="relu"),
+    "stride 2": LayerProblem("conv2d", 32, 14, 14, 64, (3, 3), (2, 2), (1, 1)),
+    "1 x 1": LayerProblem("conv2d", 128, 7, 7, 64),
+    "linear": LayerProblem("linear", 256, 1, 1, 100),
+}
+DENSITIES = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05]
+
+
+@pytest.fixture(scope="module")
+def valgrind() -> str:
+    found = shutil.which("valgrind")
+    if found is None:
+        pytest.skip("counting instructions takes valgrind")
+    return found
+
+
+def instructions(valgrind: str, program: str, layer: LayerProblem, isa: str, folder) -> int:  # noqa: F811
+    file = folder / "layers.jsonl"
+    file.write_text(json.dumps(asdict(layer)) + "\n")
+    done = subprocess.run(
+        [
+            *(valgrind, "--tool=callgrind", f"--callgrind-out-file={folder / 'callgrind.out'}"),
+            "--toggle-collect=jcw::Program::time_from(int, float const*, int)",
+            *(program, "layers", str(file), "--once", "--isa", isa),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(re.search(r"Collected : (\d+)", done.stderr)[1])
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("isa", ["avx2"])
+def test_fewer_weights_never_take_more_instructions(name, isa, program, valgrind, tmp_path):  # noqa: F811
+    described = subprocess.run([program, "describe"], capture_output=True, text=True, check=True)
+    if isa not in json.loads(described.stdout)["isas"]:
+        pytest.skip(f"{isa} is not available here")
+    fields = asdict(LAYERS[name])
+    counts = [
+        instructions(valgrind, program, LayerProblem(**{**fields, "density": d}), isa, tmp_path)
+        for d in DENSITIES
+    ]
+    assert counts == sorted(counts, reverse=True)
+    # The work that is left, and not much beside it.
+    assert counts[-1] < 0.6 * counts[0]
