@@ -1,0 +1,161 @@
+"""Single layers: GFLOP/s on the work that is left, per shape, density and instruction set.
+
+Beside each rate stands its share of what the tile loop reaches with its data in L1 cache, measured in the same
+rounds. One thread, pinned; all layers of an instruction set are visited once per round.
+
+    python benchmarks/layers.py --out docs/results/layers.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jcw_core.files import write_json
+from jcw_core.problem import LayerProblem
+from jcw_kernels import Program, available_isas, peak_gflops
+from jcw_kernels.host import cpu_name
+from jcw_kernels.layers import layer_file
+
+Row = dict[str, Any]
+
+DENSITIES = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
+WINDOWS = [(56, 64, 64, 1), (28, 128, 128, 1), (14, 256, 256, 1), (7, 512, 512, 1)]
+STRIDED = [(56, 64, 128, 2), (28, 128, 256, 2), (14, 256, 512, 2)]
+POINTWISE = [
+    (112, 64, 64, 1),
+    (56, 128, 128, 1),
+    (28, 256, 256, 1),
+    (14, 512, 512, 1),
+    (7, 1024, 1024, 1),
+    (14, 384, 64, 1),
+    (14, 64, 384, 1),
+]
+DEPTHWISE = [(112, 32, 32, 1), (56, 128, 128, 1), (14, 512, 512, 1), (112, 64, 64, 2), (28, 256, 256, 2)]
+
+
+def layers() -> list[LayerProblem]:
+    """Every layer that is timed."""
+    return [
+        *(problem(3, *shape, density) for shape in WINDOWS + STRIDED for density in DENSITIES),
+        *(problem(1, *shape, density) for shape in POINTWISE for density in DENSITIES),
+        *(problem(3, *shape, 1.0, groups=shape[1]) for shape in DEPTHWISE),
+    ]
+
+
+def problem(
+    kernel: int, size: int, inputs: int, outputs: int, stride: int, density: float, groups: int = 1
+) -> LayerProblem:
+    """A convolution with a ReLU on square planes, padded to keep their size."""
+    window = {"kernel_size": (kernel,) * 2, "stride": (stride,) * 2, "padding": (kernel // 2,) * 2}
+    return LayerProblem(
+        "conv2d", inputs, size, size, outputs, **window, groups=groups, density=density, activation="relu"
+    )
+
+
+def measure(isa: str, rounds: int, visit: float) -> list[Row]:
+    """The rows of one instruction set."""
+    rng = np.random.default_rng(0)
+    problems = layers()
+    programs = []
+    for one in problems:
+        file, unit = layer_file(one, rng)
+        programs.append((Program(file, isa=isa), unit))
+    peaks, seconds = [], []
+    for _ in range(rounds):
+        peaks.append(peak_gflops(isa))
+        seconds.append([program.time(seconds=visit, first_unit=unit) for program, unit in programs])
+    peak, times = max(peaks), np.array(seconds)
+    return [
+        row(one, program, unit, isa, peak, times[:, i])
+        for i, (one, (program, unit)) in enumerate(zip(problems, programs, strict=True))
+    ]
+
+
+def row(one: LayerProblem, program: Program, unit: int, isa: str, peak: float, times: Any) -> Row:
+    """One layer's rate; ``kernel`` says whether sparse or dense code was chosen."""
+    step = program.profile(rounds=1)[-1]
+    rate = 2e-9 * step.macs / np.median(times)
+    return {
+        "layer": "depthwise" if one.is_depthwise else f"{one.kernel_size[0]} x {one.kernel_size[1]}",
+        "size": one.in_height,
+        "in_channels": one.in_channels,
+        "out_channels": one.out_channels,
+        "stride": one.stride[0],
+        "density": one.density,
+        "isa": isa,
+        "kernel": step.kernel,
+        "median_us": float(np.median(times) * 1e6),
+        "min_us": float(times.min() * 1e6),
+        "max_us": float(times.max() * 1e6),
+        "gflops": float(rate),
+        "peak_gflops": peak,
+        "share_of_peak": float(rate / peak),
+    }
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """A table for people: one line per layer shape, one column per density."""
+    lines: dict[tuple[Any, ...], list[str]] = {}
+    for r in rows:
+        key = (r["isa"], r["layer"], r["size"], r["in_channels"], r["out_channels"], r["stride"])
+        lines.setdefault(key, []).append(f"{r['density']}: {r['gflops']:4.0f} ({r['share_of_peak']:4.0%})")
+    return "\n".join(" ".join(map(str, key)).ljust(36) + "  ".join(cells) for key, cells in lines.items())
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """Share of the tile loop's rate over density, as PNG."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    isas = list(dict.fromkeys(r["isa"] for r in rows))
+    figure, axes = pyplot.subplots(
+        1, len(isas), figsize=(5 * len(isas), 4), layout="constrained", sharey=True
+    )
+    for axis, isa in zip(np.atleast_1d(axes), isas, strict=True):
+        own = [r for r in rows if r["isa"] == isa and r["layer"] != "depthwise"]
+        for key in dict.fromkeys((r["layer"], r["size"], r["in_channels"], r["stride"]) for r in own):
+            line = [r for r in own if (r["layer"], r["size"], r["in_channels"], r["stride"]) == key]
+            axis.plot(
+                [r["density"] for r in line],
+                [r["share_of_peak"] for r in line],
+                label=" ".join(map(str, key)),
+                marker=".",
+            )
+        axis.set(title=isa, xlabel="density", ylabel="share of the tile loop's rate", ylim=(0, 1))
+    np.atleast_1d(axes)[-1].legend(fontsize=6)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, help="JSON file; a plot goes beside it")
+    parser.add_argument("--quick", action="store_true", help="two short rounds")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--visit-ms", type=float, default=10.0, help="how long a visit repeats a layer")
+    parser.add_argument("--isas", nargs="+", choices=available_isas(), default=available_isas())
+    parser.add_argument("--core", type=int, default=0, help="pin to this core")
+    args = parser.parse_args()
+    os.sched_setaffinity(0, {args.core})
+    rounds, visit = (2, 1e-4) if args.quick else (args.rounds, args.visit_ms / 1e3)
+    rows = [found for isa in args.isas for found in measure(isa, rounds, visit)]
+    print(summary(rows))
+    if args.out:
+        machine = {"cpu": cpu_name(), "cores": os.cpu_count(), "system": platform.platform()}
+        versions = {"python": platform.python_version(), "jcw-kernels": version("jcw-kernels")}
+        write_json(args.out, {"machine": machine, "versions": versions, "rows": rows})
+        draw(rows, args.out.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()
