@@ -239,20 +239,30 @@ def test_what_a_dying_device_measured_is_kept(network: Network, tmp_path: Path) 
         np.testing.assert_array_equal(one.ms, other.ms)
 
 
-@pytest.mark.parametrize("change", ["device", "network", "damage"])
+@pytest.mark.parametrize("change", ["device", "damage"])
 def test_a_partial_profile_of_something_else_is_not_used(
     network: Network, tmp_path: Path, change: str
 ) -> None:
     partial = tmp_path / "partial.npz"
     measured(network, SyntheticDevice(), partial)
     device = SyntheticDevice()
-    options = {"widths": 2} if change == "network" else {}
     if change == "damage":
         partial.write_bytes(partial.read_bytes()[:-30])
     if change == "device":
         device.describe = lambda: Changed().describe()  # type: ignore[method-assign]
-    measured(network, device, partial, **options)
+    measured(network, device, partial)
     assert device.visits
+
+
+def test_a_finer_grid_takes_over_the_points_of_a_coarser_one(network: Network, tmp_path: Path) -> None:
+    partial = tmp_path / "partial.npz"
+    coarse, fine = SyntheticDevice(), SyntheticDevice()
+    measured(network, coarse, partial, widths=2)
+    table = measured(network, fine, partial, widths=4)
+    assert not set(coarse.visits) & set(fine.visits)
+    exact = measured(network, SyntheticDevice(), widths=4)
+    for one, other in zip(table.grids, exact.grids, strict=True):
+        np.testing.assert_array_equal(one.ms, other.ms)
 
 
 class Changed(SyntheticDevice):

@@ -23,10 +23,10 @@ def outstanding(plan: Plan, samples: Samples, options: LatencyOptions) -> NDArra
 
 def uncertain(plan: Plan, samples: Samples, options: LatencyOptions) -> Mask:
     """Problems whose median is not within the tolerance at 95 % confidence."""
-    return samples.uncertainty() > _allowed(plan, samples, options)
+    return samples.uncertainty() > allowed(plan, samples, options)
 
 
-def _allowed(plan: Plan, samples: Samples, options: LatencyOptions) -> NDArray[np.float64]:
+def allowed(plan: Plan, samples: Samples, options: LatencyOptions) -> NDArray[np.float64]:
     """Error that each median may have, seconds.
 
     A share of the median, but no less than the share of a tenth of the network's mean layer: below
@@ -34,13 +34,13 @@ def _allowed(plan: Plan, samples: Samples, options: LatencyOptions) -> NDArray[n
     """
     median = samples.quantiles()[1]
     whole = [median[layer.index.flat[-1]] for layer in plan.layers]
-    allowed: NDArray[np.float64] = options.tolerance * np.maximum(median, 0.1 * float(np.mean(whole)))
-    return allowed
+    error: NDArray[np.float64] = options.tolerance * np.maximum(median, 0.1 * float(np.mean(whole)))
+    return error
 
 
 def not_monotone(plan: Plan, samples: Samples, options: LatencyOptions) -> Mask:
     """Problems that cost more than a neighbour with more width or density, beyond what is uncertain."""
-    median, half = samples.quantiles()[1], samples.uncertainty() + _allowed(plan, samples, options)
+    median, half = samples.quantiles()[1], samples.uncertainty() + allowed(plan, samples, options)
     found = np.zeros(len(plan.problems), dtype=bool)
     for layer in plan.layers:
         for axis in range(layer.index.ndim):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,6 +18,7 @@ from jcw_core.space import DENSITY_STEP
 from jcw_latency.axes import AXES, DENSITY, at, full_size, unit_axes
 
 Placement = Literal["even", "midpoint"]
+Axes = Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,17 @@ class PlannedLayer:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that has to be timed: distinct problems, and the layers that are made of them."""
+    """All that has to be timed.
+
+    Args:
+        problems: each once.
+        layers: the grids that are made of them.
+        probes: where each further problem that was asked for is among ``problems``.
+    """
 
     problems: tuple[LayerProblem, ...]
     layers: tuple[PlannedLayer, ...]
+    probes: tuple[int, ...] = ()
 
 
 def make_plan(
@@ -55,22 +63,35 @@ def make_plan(
         step: channels in one step.
         placement: of the widths, see ``width_points``.
     """
-    axes_of: dict[LayerProblem, set[str]] = {}
-    for unit in fuse(network):
-        problem = problem_of(network, unit)
-        axes_of.setdefault(problem, set()).update(unit_axes(network, unit, problem))
-    problems = _Distinct()
 
     def points(problem: LayerProblem, axis: str) -> tuple[float, ...]:
         if axis == DENSITY:
             return density_points(densities)
         return width_points(int(full_size(problem, axis)), widths, step, placement)
 
-    layers = tuple(
-        _layer(problem, {axis: points(problem, axis) for axis in AXES if axis in names}, problems)
-        for problem, names in axes_of.items()
+    return plan_of(
+        {
+            problem: {axis: points(problem, axis) for axis in AXES if axis in names}
+            for problem, names in distinct_layers(network).items()
+        }
     )
-    return Plan(tuple(problems.members), layers)
+
+
+def distinct_layers(network: Network) -> dict[LayerProblem, set[str]]:
+    """Every distinct layer at full width, and the axes along which some unit of it varies."""
+    axes_of: dict[LayerProblem, set[str]] = {}
+    for unit in fuse(network):
+        problem = problem_of(network, unit)
+        axes_of.setdefault(problem, set()).update(unit_axes(network, unit, problem))
+    return axes_of
+
+
+def plan_of(axes: Mapping[LayerProblem, Axes], probes: Sequence[LayerProblem] = ()) -> Plan:
+    """The plan for given grids, and for single problems beside them."""
+    problems = _Distinct()
+    layers = tuple(_layer(problem, dict(points), problems) for problem, points in axes.items())
+    found = tuple(problems.place(probe) for probe in probes)
+    return Plan(tuple(problems.members), layers, found)
 
 
 class _Distinct:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError
 from jcw_core.network import Network
+from jcw_core.problem import LayerProblem
 from jcw_core.protocols import Device
 from jcw_core.pruning import GROUP_SIZE
 from jcw_latency.guard import GuardedDevice
-from jcw_latency.judge import not_monotone, outstanding, uncertain
+from jcw_latency.judge import allowed, not_monotone, outstanding, uncertain
 from jcw_latency.options import LatencyOptions
-from jcw_latency.plan import Plan, PlannedLayer, make_plan
+from jcw_latency.plan import Plan, PlannedLayer, distinct_layers, make_plan, plan_of
+from jcw_latency.refine import coarse_axes, probes, refined
 from jcw_latency.samples import Samples
 from jcw_latency.table import LatencyTable, LayerGrid, describe
 from jcw_latency.visits import Indices, Reference, batches
@@ -61,36 +63,55 @@ def profile(
         DeviceError: the device died, hung, or cannot time a layer. ``partial`` keeps the rest.
     """
     guarded = GuardedDevice(device, options.timeout)
-    plan = make_plan(
-        network,
-        widths=options.widths,
-        densities=options.densities,
-        step=step,
-        placement=options.placement,
-    )
-    samples = Samples(plan.problems, guarded.info, options.rounds)
-    if partial is not None:
-        samples.load(partial)
+    profiler = _Profiler(guarded, options, partial, notify, list(distinct_layers(network)))
     started = time.monotonic()
-    profiler = _Profiler(plan, samples, guarded, options, partial, notify)
-    try:
-        profiler.run(rng)
-    finally:
-        profiler.save()
+    if options.adaptive:
+        plan = _refine(profiler, network, step, rng)
+    else:
+        plan = make_plan(
+            network,
+            widths=options.widths,
+            densities=options.densities,
+            step=step,
+            placement=options.placement,
+        )
+        profiler.run(plan, rng)
+    samples, reference = profiler.samples, profiler.reference
     settings = {
-        "widths": options.widths,
-        "densities": options.densities,
-        "placement": options.placement,
+        "grid": "adaptive"
+        if options.adaptive
+        else f"{options.widths} widths, {options.densities} densities, {options.placement}",
         "tolerance": options.tolerance,
         "points": len(plan.problems),
         "rounds": int(samples.counts.sum()),
         "seconds": round(time.monotonic() - started, 1),
         "uncertain": int(uncertain(plan, samples, options).sum()),
         "not_monotone": int(not_monotone(plan, samples, options).sum()),
-        "drift": round(profiler.reference.drift, 4),
-        "disturbed_visits": profiler.reference.disturbed,
+        "drift": round(reference.drift, 4),
+        "disturbed_visits": reference.disturbed,
     }
     return LatencyTable(guarded.info, (network,), _grids(plan, samples), settings=settings)
+
+
+def _refine(profiler: _Profiler, network: Network, step: int, rng: np.random.Generator) -> Plan:
+    """Measure coarse grids and split their cells until the probes in them are predicted well enough."""
+    axes = coarse_axes(network, step)
+    while True:
+        held_out = probes(axes, step)
+        plan = plan_of(axes, [probe.problem for probe in held_out])
+        profiler.run(plan, rng)
+        places = list(plan.probes)
+        median = profiler.samples.quantiles()[1, places] * 1e3
+        allowed_s = (
+            profiler.options.adaptive_tolerance
+            / profiler.options.tolerance
+            * allowed(plan, profiler.samples, profiler.options)
+        )
+        grids = _grids(plan, profiler.samples)
+        better = refined(axes, grids, held_out, median, allowed_s[places] * 1e3)
+        if better == axes:
+            return plan
+        axes = better
 
 
 class _Profiler:
@@ -98,19 +119,31 @@ class _Profiler:
 
     def __init__(
         self,
-        plan: Plan,
-        samples: Samples,
         device: GuardedDevice,
         options: LatencyOptions,
         partial: Path | None,
         notify: Notify,
+        layers: Sequence[LayerProblem],
     ) -> None:
-        self.plan, self.samples, self.device = plan, samples, device
-        self.options, self.partial, self.notify = options, partial, notify
-        self.reference = Reference([layer.problem for layer in plan.layers], options.busy)
+        self.device, self.options, self.partial, self.notify = device, options, partial, notify
+        self.reference = Reference(layers, options.busy)
+        self.plan = plan_of({})
+        self.samples = Samples((), device.info, options.rounds)
         self._saved = time.monotonic()
 
-    def run(self, rng: np.random.Generator) -> None:
+    def run(self, plan: Plan, rng: np.random.Generator) -> None:
+        """Time a plan's problems, those left out that an earlier plan had."""
+        samples = Samples(plan.problems, self.device.info, self.options.rounds)
+        if self.partial is not None:
+            samples.load(self.partial)
+        samples.carry(self.samples)
+        self.plan, self.samples = plan, samples
+        try:
+            self._run(rng)
+        finally:
+            self.save()
+
+    def _run(self, rng: np.random.Generator) -> None:
         sweep = 0
         while (which := outstanding(self.plan, self.samples, self.options)).size:
             sweep += 1

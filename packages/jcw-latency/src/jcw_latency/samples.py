@@ -34,8 +34,8 @@ class Samples:
         self.seconds = np.full((rounds, len(problems)), np.nan)
         self.taken = np.zeros(len(problems), dtype=np.int32)
         """Rounds that each problem has had, those that failed included."""
-        content = json.dumps([[asdict(p) for p in problems], device_document(device)])
-        self._key = hashlib.sha256(content.encode()).hexdigest()
+        self._keys = np.array([_key(asdict(problem)) for problem in problems], dtype=np.uint64)
+        self._device = str(_key(device_document(device)))
 
     def add(self, which: NDArray[np.intp], seconds: NDArray[np.float64]) -> None:
         """Take in the rounds (rounds, len(which)) of some problems; the first that still fit."""
@@ -68,23 +68,46 @@ class Samples:
 
     def save(self, path: Path) -> None:
         """Write all timings atomically."""
-        metadata = {"format": FORMAT, "key": self._key, "rounds": len(self.seconds)}
-        npz.write(path, metadata, {"seconds": self.seconds, "taken": self.taken})
+        rounds, problems = self.seconds.shape
+        metadata = {"format": FORMAT, "device": self._device, "rounds": rounds, "problems": problems}
+        npz.write(path, metadata, {"seconds": self.seconds, "taken": self.taken, "keys": self._keys})
 
-    def load(self, path: Path) -> bool:
-        """Continue from ``path``.
+    def load(self, path: Path) -> int:
+        """Take over what ``path`` holds of these problems on this device.
 
         Returns:
-            False, with nothing changed, when the file is absent, damaged or of other problems,
-            another device or another number of rounds.
+            how many problems were found; 0 when the file is absent, damaged or of another device.
         """
         try:
             with npz.Reader(path, FORMAT, "it is made again") as reader:
-                if reader.metadata.get("key") != self._key:
-                    return False
-                seconds = reader.array("seconds", self.seconds.shape, "float64").copy()
-                taken = reader.array("taken", self.taken.shape, "int32").copy()
+                rounds, problems = reader.metadata.get("rounds"), reader.metadata.get("problems")
+                if reader.metadata.get("device") != self._device or not isinstance(problems, int):
+                    return 0
+                if rounds != len(self.seconds):
+                    return 0
+                seconds = reader.array("seconds", (rounds, problems), "float64")
+                taken = reader.array("taken", (problems,), "int32")
+                keys = reader.array("keys", (problems,), "uint64")
         except FormatError:
-            return False
-        self.seconds, self.taken = seconds, np.clip(taken, 0, len(seconds)).astype(np.int32)
-        return True
+            return 0
+        return self._take_over(keys, seconds, np.clip(taken, 0, rounds).astype(np.int32))
+
+    def carry(self, earlier: Samples) -> None:
+        """Take over the timings of the problems that ``earlier`` has in common."""
+        self._take_over(earlier._keys, earlier.seconds, earlier.taken)
+
+    def _take_over(
+        self, keys: NDArray[np.uint64], seconds: NDArray[np.float64], taken: NDArray[np.int32]
+    ) -> int:
+        places = {int(key): place for place, key in enumerate(keys)}
+        pairs = [(own, places[int(key)]) for own, key in enumerate(self._keys) if int(key) in places]
+        if pairs:
+            own, other = (np.array(column) for column in zip(*pairs, strict=True))
+            self.seconds[:, own], self.taken[own] = seconds[:, other], taken[other]
+        return len(pairs)
+
+
+def _key(document: object) -> int:
+    """A number that stands for a JSON document."""
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).digest()
+    return int.from_bytes(digest[:8], "little")

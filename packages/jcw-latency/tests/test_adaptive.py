@@ -1,0 +1,133 @@
+"""Adaptive grids: few points where latency is linear, more where it bends, never more than a full grid."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from core_networks import networks
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from latency_samples import SyntheticDevice, quick_options, seconds_of
+from numpy.typing import NDArray
+
+from jcw_core.errors import DeviceError
+from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
+from jcw_core.problem import LayerProblem
+from jcw_core.space import SearchSpace
+from jcw_latency import LatencyPredictor, LatencyTable, profile
+from jcw_latency.refine import MOST_POINTS, coarse_axes, probes
+
+
+class Bent(SyntheticDevice):
+    """A part that does not shrink with the density, and a constant: nothing is linear down to 0."""
+
+    def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
+        times = super().measure(problems, rounds=rounds)
+        whole = np.array([seconds_of(LayerProblem(**{**_fields(p), "density": 1.0})) for p in problems])
+        return np.maximum(times, 0.4 * whole) + 2e-6
+
+
+def _fields(p: LayerProblem) -> dict[str, object]:
+    return {name: getattr(p, name) for name in p.__dataclass_fields__}
+
+
+def wide() -> Network:
+    net = NetworkBuilder("wide", (3, 16, 16))
+    net.conv("conv1", 64, 3)
+    net.conv("conv2", 64, 3)
+    net.add("pool", "global_avg_pool")
+    net.add("flatten", "flatten")
+    net.linear("fc", 10)
+    return net.build()
+
+
+def adapted(device: SyntheticDevice, partial: Path | None = None, **changes: float) -> LatencyTable:
+    options = quick_options(adaptive=True, **changes)
+    return profile(wide(), device, options, rng=np.random.default_rng(0), partial=partial)
+
+
+def error(table: LatencyTable, device: SyntheticDevice) -> float:
+    """Mean relative error over random positions of the widest layer."""
+    grid = max(table.grids, key=lambda g: g.problem.macs)
+    space = SearchSpace.of(wide())
+    population = space.sample(300, np.random.default_rng(1))
+    predictor = LatencyPredictor(LatencyTable(table.device, table.networks, table.grids), space)
+    mine = [predictor.breakdown(space.architecture(row))["conv2"] for row in population[:60]]
+    problems = [
+        LayerProblem(
+            **{
+                **_fields(grid.problem),
+                "in_channels": int(space.channels(row[None], "conv1")[0]),
+                "out_channels": int(space.channels(row[None], "conv2")[0]),
+                "density": float(space.density(row[None], "conv2")[0]),
+            }
+        )
+        for row in population[:60]
+    ]
+    truth = device.measure(problems, rounds=1)[0] * 1e3
+    return float(np.abs(np.array(mine) / truth - 1).mean())
+
+
+def test_linear_layers_need_few_points() -> None:
+    device = SyntheticDevice()
+    table = adapted(device)
+    full = profile(
+        wide(), SyntheticDevice(), quick_options(widths=8, densities=10), rng=np.random.default_rng(0)
+    )
+    assert table.settings["points"] < 0.2 * full.settings["points"]
+    assert all(len(points) == 3 for grid in table.grids for points in grid.axes.values())
+    assert error(table, device) < 1e-9
+
+
+def test_bends_are_followed() -> None:
+    coarse, fine = (adapted(Bent(), adaptive_tolerance=tolerance) for tolerance in (1.0, 0.03))
+    assert fine.settings["points"] > coarse.settings["points"]
+    assert error(fine, Bent()) < 0.5 * error(coarse, Bent())
+    assert all(grid.ms.size <= MOST_POINTS for grid in fine.grids)
+    conv2 = max(fine.grids, key=lambda g: g.problem.macs)
+    assert len(set(np.round(np.diff(conv2.axes["density"]), 6))) > 1
+
+
+def test_no_point_is_timed_twice() -> None:
+    device = Bent()
+    adapted(device, adaptive_tolerance=0.03, rounds=3, min_rounds=3)
+    assert set(Counter(device.visits).values()) == {1}
+
+
+def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    class Dying(Bent):
+        lives = 1
+
+        def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
+            if not self.lives:
+                raise DeviceError("died")
+            self.lives -= 1
+            return super().measure(problems, rounds=rounds)
+
+    partial, dying, device = tmp_path / "partial.npz", Dying(), Bent()
+    with pytest.raises(DeviceError, match="died"):
+        adapted(dying, partial)
+    table = adapted(device, partial)
+    assert dying.visits
+    assert not set(dying.visits) & set(device.visits)
+    expected = adapted(Bent())
+    for one, other in zip(table.grids, expected.grids, strict=True):
+        assert dict(one.axes) == dict(other.axes)
+        np.testing.assert_array_equal(one.ms, other.ms)
+
+
+@settings(deadline=None, max_examples=25)
+@given(network=networks(), step=st.integers(1, 5))
+def test_probes_lie_inside_their_cells(network: Network, step: int) -> None:
+    axes = coarse_axes(network, step)
+    for probe in probes(axes, step):
+        points = axes[probe.layer][probe.axis]
+        assert points[0] < probe.middle < points[-1]
+        assert probe.middle not in points
+        assert probe.position[probe.axis] == probe.middle
+        assert probe.problem.in_channels >= 1
