@@ -9,50 +9,6 @@ namespace {
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-bool one_pixel(const Shape& shape) { return shape.pixels() == 1; }
-
-// Zeros that a windowed unit needs around the phases of its input.
-struct Margin {
-  int rows, columns;
-};
-
-int reach(int size, int kernel, int stride, int padding) {
-  const int phase_size = (size + stride - 1) / stride;
-  const int before = (padding + stride - 1) / stride;
-  const int out = (size + 2 * padding - kernel) / stride;
-  const int after = Tap::of(kernel - 1, padding, stride).shift + out - (phase_size - 1);
-  return std::max({before, after, 0});
-}
-
-Margin margin_of(const Unit& unit) {
-  return {reach(unit.in.height, unit.kernel.y, unit.stride.y, unit.padding.y),
-          reach(unit.in.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
-}
-
-// The same in pixels of the input itself.
-int plain_reach(int size, int out, int kernel, int stride, int padding) {
-  return std::max({padding, (out - 1) * stride + kernel - 1 - padding - (size - 1), 0});
-}
-
-Margin plain_margin_of(const Unit& unit) {
-  return {plain_reach(unit.in.height, unit.out.height, unit.kernel.y, unit.stride.y, unit.padding.y),
-          plain_reach(unit.in.width, unit.out.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
-}
-
-bool never_negative(Activation activation) {
-  return activation == Activation::relu || activation == Activation::relu6 || activation == Activation::sigmoid ||
-         activation == Activation::hardsigmoid;
-}
-
-bool is_windowed(const Unit& unit) {
-  return unit.op == Op::conv2d || unit.op == Op::max_pool || unit.op == Op::avg_pool;
-}
-
-bool is_pool(const Unit& unit) { return unit.op == Op::max_pool || unit.op == Op::avg_pool; }
-
-// A convolution with one output pixel is a linear layer on its flattened input.
-bool is_linear(const Unit& unit) { return unit.weighted() && one_pixel(unit.out); }
-
 class Lowering {
  public:
   explicit Lowering(const Model& model) : model_(model) {}

@@ -8,6 +8,7 @@
 
 #include "layout.hpp"
 #include "model.hpp"
+#include "windows.hpp"
 
 namespace jcw {
 
@@ -52,16 +53,5 @@ struct Lowered {
 };
 
 Lowered lower(const Model& model);
-
-// Where kernel tap `tap` meets the input along one axis: input = output * stride + tap - padding.
-struct Tap {
-  int phase, shift;
-
-  static Tap of(int tap, int padding, int stride) {
-    const int offset = tap - padding;
-    const int shift = offset >= 0 ? offset / stride : -((-offset + stride - 1) / stride);
-    return {offset - shift * stride, shift};
-  }
-};
 
 }  // namespace jcw
