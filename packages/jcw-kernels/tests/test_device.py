@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernel_samples import conv_network, weights_for
+
 from jcw_core.model import Model
 from jcw_core.ops import ACTIVATIONS
 from jcw_core.problem import LayerProblem
-from kernel_samples import conv_network, weights_for
-
 from jcw_kernels import available_isas, chosen_isa, compile_model
 
 PACKAGE = Path(__file__).resolve().parents[1]

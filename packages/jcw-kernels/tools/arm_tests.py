@@ -1,19 +1,19 @@
 """Run the kernel tests as an ARM machine would: cross-build wheel and jcw-device, emulate the processor.
 
-``python tools/arm_tests.py CACHE [pytest arguments]`` makes what is missing in the folder ``CACHE``:
+``python tools/arm_tests.py [--sanitize] CACHE [pytest arguments]`` makes what is missing in the folder ``CACHE``:
 an arm64 Debian, the packages that the tests need, the wheel. Nothing is emulated while it is made.
 Correctness only: times under emulation mean nothing. ``JCW_ARM_CPU`` names another processor that
-QEMU knows, such as ``neoverse-n1``.
+QEMU knows, such as ``neoverse-n1``. ``--sanitize`` has AddressSanitizer and UndefinedBehaviorSanitizer watch.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from wheels import PACKAGE, SANITIZE, SANITIZER_OPTIONS, build_wheels, install, run, run_tests
 
 APT_PACKAGES = {
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
@@ -28,36 +28,26 @@ SUITE, PYTHON = "bookworm", "3.11"
 
 USERLAND = ("python3", "libpython3-dev", "ca-certificates", "libstdc++6", "libgomp1", "libasan8", "libubsan1")
 PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_27_aarch64", "manylinux_2_28_aarch64", "linux_aarch64")
-TEST_PACKAGES = ("numpy", "pluggy", "click", "rich", "safetensors", "pytest", "hypothesis")
-
-PACKAGE = Path(__file__).resolve().parents[1]
+SANITIZERS = "/usr/lib/aarch64-linux-gnu/libasan.so.8 /usr/lib/aarch64-linux-gnu/libubsan.so.1"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Build, install, test. Returns pytest's exit status."""
-    cache = Path(arguments[0]).resolve()
+    sanitize = arguments[0] == "--sanitize"
+    folder, *tests = arguments[1:] if sanitize else arguments
     require_tools()
+    cache = Path(folder).resolve()
     root = userland(cache / "root")
-    wheels = build_wheels(root, cache)
-    site = install(cache, wheels)
-    python = root / "usr" / "bin"
-    environment = {
-        "PYTHONPATH": str(site),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-        "JCW_DEVICE_PROGRAM": launcher(cache / "jcw-device", cache / "build" / "jcw-device", root),
-    }
+    work = cache / ("sanitized" if sanitize else "plain")
+    work.mkdir(exist_ok=True)
+    site = install(work, cross_build(root, work, sanitize), platform_options())
+    device = launcher(work / "jcw-device", work / "build" / "jcw-device", root)
+    environment = {"JCW_DEVICE_PROGRAM": device} | (SANITIZER_OPTIONS if sanitize else {})
     # The launcher stands where Python looks for its library, so that sys.executable can be started again.
-    interpreter = launcher(python / "python-emulated", python / f"python{PYTHON}", root)
-    command = [
-        interpreter,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        *(arguments[1:] or [str(PACKAGE / "tests")]),
-    ]
-    return subprocess.run(command, env=os.environ | environment, check=False).returncode
+    programs = root / "usr" / "bin"
+    preload = SANITIZERS if sanitize else ""
+    python = launcher(programs / "python-emulated", programs / f"python{PYTHON}", root, preload)
+    return run_tests(python, site, environment, tests)
 
 
 def require_tools() -> None:
@@ -77,76 +67,43 @@ def userland(root: Path) -> Path:
         partial = root.with_name(f"{root.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         root.parent.mkdir(parents=True, exist_ok=True)
-        include = f"--include={','.join(USERLAND)}"
-        run(
-            "mmdebstrap",
-            "--quiet",
-            "--variant=extract",
-            "--architectures=arm64",
-            include,
-            SUITE,
-            str(partial),
-        )
+        options = ["--quiet", "--variant=extract", "--architectures=arm64", f"--include={','.join(USERLAND)}"]
+        run("mmdebstrap", *options, SUITE, str(partial))
         partial.rename(root)
     return root
 
 
-def build_wheels(root: Path, cache: Path) -> list[Path]:
-    """Wheels of jcw-core and, cross-built, of jcw-kernels."""
-    out = cache / "wheels"
-    shutil.rmtree(out, ignore_errors=True)
-    build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(out)]
-    pip(*build, str(PACKAGE.parent / "jcw-core"))
+def cross_build(root: Path, work: Path, sanitize: bool) -> list[Path]:
+    """Wheels of jcw-core and, for ARM, of jcw-kernels."""
     options = {
-        "build-dir": str(cache / "build"),
         "cmake.args": f"-DCMAKE_TOOLCHAIN_FILE={PACKAGE / 'cmake' / 'aarch64.cmake'}",
         # Without it CMake asks the interpreter that runs, and takes the headers of this machine.
         "cmake.define.Python_INCLUDE_DIR": str(root / "usr" / "include" / f"python{PYTHON}"),
-        "cmake.define.JCW_DEVICE": "ON",
+        **(SANITIZE if sanitize else {}),
     }
     target = {
         "ARM_ROOT": str(root),
         "_PYTHON_HOST_PLATFORM": "linux-aarch64",
         "SETUPTOOLS_EXT_SUFFIX": f".cpython-{PYTHON.replace('.', '')}-aarch64-linux-gnu.so",
     }
-    settings = [f"--config-settings={key}={value}" for key, value in options.items()]
-    pip(*build, *settings, str(PACKAGE), environment=target)
-    return sorted(out.glob("*.whl"))
+    return build_wheels(work, options, target)
 
 
-def install(cache: Path, wheels: Sequence[Path]) -> Path:
-    """A folder for PYTHONPATH: packages from the index once, our wheels each time."""
-    foreign = ["--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"]
-    foreign += [f"--platform={platform}" for platform in PLATFORMS]
-    site, complete = cache / "site", cache / "site.complete"
-    listed = " ".join(TEST_PACKAGES)
-    if not complete.exists() or complete.read_text() != listed:
-        shutil.rmtree(site, ignore_errors=True)
-        pip("install", "--quiet", "--target", str(site), *foreign, *TEST_PACKAGES)
-        complete.write_text(listed)
-    ours = ["install", "--quiet", "--target", str(site), "--upgrade", "--no-deps"]
-    pip(*ours, *foreign, *map(str, wheels))
-    return site
+def platform_options() -> list[str]:
+    """What makes pip choose wheels for ARM."""
+    options = ["--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"]
+    return options + [f"--platform={platform}" for platform in PLATFORMS]
 
 
-def launcher(script: Path, program: Path, root: Path) -> str:
+def launcher(script: Path, program: Path, root: Path, preload: str = "") -> str:
     """A command that runs an ARM program on the emulated processor, under the command's own name."""
     emulator = f'qemu-aarch64-static -cpu "${{JCW_ARM_CPU:-cortex-a72}}" -L "{root}"'
-    script.write_text(f'#!/bin/sh\nexec {emulator} -0 "$0" "{program}" "$@"\n')
+    if preload:
+        emulator += f' -E LD_PRELOAD="{preload}"'
+    # Children of an emulated program inherit its environment, and this shell is not one of them.
+    script.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {emulator} -0 "$0" "{program}" "$@"\n')
     script.chmod(0o755)
     return str(script)
-
-
-def pip(*arguments: str, environment: dict[str, str] | None = None) -> None:
-    """Run pip of the interpreter that runs."""
-    run(sys.executable, "-m", "pip", *arguments, environment=environment)
-
-
-def run(*command: str, environment: dict[str, str] | None = None) -> None:
-    """Run a command; exit with its status when it fails."""
-    status = subprocess.run(command, env=os.environ | (environment or {}), check=False).returncode
-    if status:
-        sys.exit(f"arm_tests: {' '.join(command[:4])} ... failed with status {status}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,78 @@
+"""Builds the packages that the kernel tests need into a folder, for this machine or another."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+TEST_PACKAGES = ("numpy", "pluggy", "click", "rich", "safetensors", "pytest", "hypothesis")
+
+SANITIZE = {"cmake.define.JCW_SANITIZE": "ON", "cmake.build-type": "RelWithDebInfo"}
+"""Settings of a build that AddressSanitizer and UndefinedBehaviorSanitizer watch."""
+
+SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
+"""Environment for it: Python itself frees little of what it holds at its end."""
+
+
+def build_wheels(
+    cache: Path, options: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> list[Path]:
+    """Wheels of jcw-core and jcw-kernels; ``jcw-device`` is left in ``cache/build``.
+
+    Args:
+        cache: a folder that speeds up the next build.
+        options: configuration settings of scikit-build-core.
+        environment: what is set for the build of jcw-kernels.
+    """
+    out = cache / "wheels"
+    shutil.rmtree(out, ignore_errors=True)
+    build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(out)]
+    settings = {"build-dir": str(cache / "build"), "cmake.define.JCW_DEVICE": "ON", **options}
+    pip(*build, str(PACKAGE.parent / "jcw-core"))
+    flags = [f"--config-settings={key}={value}" for key, value in settings.items()]
+    pip(*build, *flags, str(PACKAGE), environment=environment)
+    return sorted(out.glob("*.whl"))
+
+
+def install(cache: Path, wheels: Sequence[Path], platform: Sequence[str] = ()) -> Path:
+    """A folder for PYTHONPATH: packages from the index once, our wheels each time.
+
+    Args:
+        cache: the folder is made in it.
+        wheels: our own.
+        platform: pip's options for another machine.
+    """
+    site, complete = cache / "site", cache / "site.complete"
+    listed = " ".join(TEST_PACKAGES)
+    if not complete.exists() or complete.read_text() != listed:
+        shutil.rmtree(site, ignore_errors=True)
+        pip("install", "--quiet", "--target", str(site), *platform, *TEST_PACKAGES)
+        complete.write_text(listed)
+    ours = ["install", "--quiet", "--target", str(site), "--upgrade", "--no-deps"]
+    pip(*ours, *platform, *map(str, wheels))
+    return site
+
+
+def run_tests(python: str, site: Path, environment: Mapping[str, str], arguments: Sequence[str]) -> int:
+    """Run pytest on the kernel tests, or on what the arguments say. Returns its exit status."""
+    tests = arguments or [str(PACKAGE / "tests")]
+    settings = {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    command = [python, "-m", "pytest", "-p", "no:cacheprovider", *tests]
+    return subprocess.run(command, env=os.environ | settings | dict(environment), check=False).returncode
+
+
+def pip(*arguments: str, environment: Mapping[str, str] | None = None) -> None:
+    """Run pip of the interpreter that runs."""
+    run(sys.executable, "-m", "pip", *arguments, environment=environment)
+
+
+def run(*command: str, environment: Mapping[str, str] | None = None) -> None:
+    """Run a command; exit when it fails."""
+    status = subprocess.run(command, env=os.environ | dict(environment or {}), check=False).returncode
+    if status:
+        sys.exit(f"{' '.join(command[:4])} ... failed with status {status}")
