@@ -102,11 +102,9 @@ def _refine(profiler: _Profiler, network: Network, step: int, rng: np.random.Gen
         profiler.run(plan, rng)
         places = list(plan.probes)
         median = profiler.samples.quantiles()[1, places] * 1e3
-        allowed_s = (
-            profiler.options.adaptive_tolerance
-            / profiler.options.tolerance
-            * allowed(plan, profiler.samples, profiler.options)
-        )
+        # What the noise of a probe explains does not call for a finer grid.
+        ratio = profiler.options.adaptive_tolerance / profiler.options.tolerance
+        allowed_s = ratio * allowed(plan, profiler.samples, profiler.options) + profiler.samples.uncertainty()
         grids = _grids(plan, profiler.samples)
         better = refined(axes, grids, held_out, median, allowed_s[places] * 1e3)
         if better == axes:
