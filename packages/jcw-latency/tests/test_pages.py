@@ -43,7 +43,7 @@ def test_commands_are_understood(line: str) -> None:
 
 
 def _value(text: str) -> Any:
-    return tomllib.loads(f"v = {text if re.fullmatch(r'[0-9.]+', text) else repr(text)}")["v"]
+    return tomllib.loads(f"v = {text if re.fullmatch(r'[0-9.]+|true|false', text) else repr(text)}")["v"]
 
 
 @pytest.mark.parametrize("recipe", re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL))
