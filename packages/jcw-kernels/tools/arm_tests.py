@@ -13,7 +13,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from wheels import PACKAGE, SANITIZE, SANITIZER_OPTIONS, build_wheels, install, run, run_tests
+from wheels import (
+    PACKAGE,
+    SANITIZE,
+    SANITIZER_OPTIONS,
+    UNDER_SANITIZERS,
+    build_wheels,
+    install,
+    run,
+    run_tests,
+)
 
 APT_PACKAGES = {
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
@@ -47,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     programs = root / "usr" / "bin"
     preload = SANITIZERS if sanitize else ""
     python = launcher(programs / "python-emulated", programs / f"python{PYTHON}", root, preload)
-    return run_tests(python, site, environment, tests)
+    return run_tests(python, site, environment, tests, UNDER_SANITIZERS if sanitize else ())
 
 
 def require_tools() -> None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from wheels import SANITIZE, SANITIZER_OPTIONS, build_wheels, install, run_tests
+from wheels import SANITIZE, SANITIZER_OPTIONS, UNDER_SANITIZERS, build_wheels, install, run_tests
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,8 +25,7 @@ def main(arguments: Sequence[str]) -> int:
         # The interpreter was built without them, so they have to be loaded before it.
         "LD_PRELOAD": " ".join(library(name) for name in ("libasan.so", "libubsan.so")),
     }
-    # pytest's own handler of crashes would come before the sanitizer's report.
-    return run_tests(sys.executable, site, environment, ["-p", "no:faulthandler", *arguments[1:]])
+    return run_tests(sys.executable, site, environment, arguments[1:], UNDER_SANITIZERS)
 
 
 def library(name: str) -> str:
