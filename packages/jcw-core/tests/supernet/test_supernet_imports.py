@@ -13,7 +13,8 @@ stage = next(s for s in plugin.jcw_register_stages() if s.name == "supernet")
 assert stage.makes == (SUPERNET,) and stage.options().training(3).epochs == 3
 objectives = {o.name: o for o in plugin.jcw_register_objectives()}
 assert objectives["error"].needs == objectives["loss"].needs == (SUPERNET,)
-for attempt in (stage.run, objectives["error"].open):
+planned = lambda context: stage.needs(None, None)
+for attempt in (planned, stage.run, objectives["error"].open):
     try:
         attempt(None)
     except JcwError as error:
