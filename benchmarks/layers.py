@@ -151,7 +151,11 @@ def main() -> None:
     rows = [found for isa in args.isas for found in measure(isa, rounds, visit)]
     print(summary(rows))
     if args.out:
-        machine = {"cpu": cpu_name(), "cores": os.cpu_count(), "system": platform.platform()}
+        machine = {
+            "cpu": cpu_name(),
+            "cores": os.cpu_count(),
+            "system": f"{platform.system()} {platform.machine()}",
+        }
         versions = {"python": platform.python_version(), "jcw-kernels": version("jcw-kernels")}
         write_json(args.out, {"machine": machine, "versions": versions, "rows": rows})
         draw(rows, args.out.with_suffix(".png"))

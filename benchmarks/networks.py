@@ -284,7 +284,7 @@ def main() -> None:
             "cpu": cpu_name(),
             "cores": os.cpu_count(),
             "isa": chosen_isa(),
-            "system": platform.platform(),
+            "system": f"{platform.system()} {platform.machine()}",
         }
         versions = {"python": platform.python_version()} | {row["runtime"]: row["version"] for row in rows}
         write_json(
