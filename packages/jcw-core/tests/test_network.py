@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -160,3 +161,12 @@ def test_every_operation_is_exercised_by_the_strategy() -> None:
     for _ in range(4):
         collect()
     assert seen == set(OPERATIONS)
+
+
+@pytest.mark.parametrize("content", [None, b"{}", b"\xff"])
+def test_a_file_that_holds_no_network_is_named(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "net.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(NetworkError, match=r"net\.json: "):
+        Network.read(path)

@@ -19,9 +19,10 @@ from jcw_core.errors import DeviceError
 from jcw_core.fusion import fuse
 from jcw_core.network import Network
 from jcw_core.pruning import weight_density
+from jcw_core.shrink import kept_macs
 from jcw_core.space import SearchSpace
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable
-from jcw_latency.fidelity import Fidelity, Point, check, kendall_tau, kept_macs, medians_ms, random_model
+from jcw_latency.fidelity import Fidelity, Point, check, kendall_tau, medians_ms, random_model
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.report import FidelitySection
 from jcw_latency.table import WholeRun

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jcw_core.errors import JcwError, RecipeError
+from jcw_core.errors import JcwError
 
 if TYPE_CHECKING:
     from jcw_core.registry import Registry
@@ -34,13 +33,14 @@ def run(
     inputs stay the same.
     """
     from jcw_core.context import Context
+    from jcw_core.options import assignment
     from jcw_core.pipeline import plan
     from jcw_core.pipeline import run as run_stages
     from jcw_core.progress import TerminalProgress
     from jcw_core.recipe import load_recipe
     from jcw_core.run_directory import RunDirectory
 
-    read = load_recipe(recipe, registry, dict(map(_assignment, overrides)))
+    read = load_recipe(recipe, registry, dict(assignment(text, "--set", "TABLE.KEY") for text in overrides))
     directory = RunDirectory(runs / (read.run.name or recipe.stem))
     context = Context(read, registry, directory)
     if dry_run:
@@ -52,16 +52,6 @@ def run(
         run_stages(context, until, progress.stage)
     page = directory.path("report.html")
     click.echo(f"report: {page.resolve()}" if until == "report" else f"run: {directory.root.resolve()}")
-
-
-def _assignment(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise RecipeError(f"--set {text!r}: expected TABLE.KEY=VALUE")
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value
 
 
 @click.command()

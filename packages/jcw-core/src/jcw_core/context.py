@@ -51,10 +51,7 @@ class Context:
         data = self.dataset("train")
         channels, height, _ = data.image_shape
         if wanted.file is not None:
-            try:
-                network = Network.from_json(wanted.file.read_text(encoding="utf-8"))
-            except (OSError, UnicodeDecodeError) as error:
-                raise NetworkError(f"{wanted.file}: {error}") from None
+            network = Network.read(wanted.file)
         else:
             network = self.registry.backbones[wanted.backbone].build(
                 num_classes=len(data.classes), width=wanted.width, input_size=height, in_channels=channels

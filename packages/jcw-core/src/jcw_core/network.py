@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -247,3 +248,15 @@ class Network:
             return cls(str(document["name"]), nodes)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise NetworkError(f"not a {FORMAT} document: {error!r}") from None
+
+    @classmethod
+    def read(cls, path: Path) -> Network:
+        """Read a JSON file.
+
+        Raises:
+            NetworkError: as ``from_json``, or the file cannot be read; the message names it.
+        """
+        try:
+            return cls.from_json(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, NetworkError) as error:
+            raise NetworkError(f"{path}: {error}") from None

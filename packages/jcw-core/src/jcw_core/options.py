@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import tomllib
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -98,6 +99,25 @@ def parse(cls: type[T], table: Mapping[str, Any], where: Location) -> T:
         return cls(**values)
     except JcwError as error:
         raise where.error("", str(error)) from None
+
+
+def assignment(text: str, flag: str, key: str = "KEY") -> tuple[str, Any]:
+    """A ``KEY=VALUE`` of the command line; the value is read as TOML, or else taken as text.
+
+    Args:
+        text: what was given.
+        flag, key: how errors call the option and its key.
+
+    Raises:
+        RecipeError: there is no equals sign.
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise RecipeError(f"{flag} {text!r}: expected {key}=VALUE")
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, value
 
 
 def _checked(hint: Any, value: Any, one: Field[Any], key: str, where: Location, index: int = 0) -> Any:

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jcw_core import records
-from jcw_core.architecture import Architecture
 from jcw_core.context import Context
 from jcw_core.errors import FormatError
 from jcw_core.files import atomic, read_json, write_json
 from jcw_core.recipe import Recipe
 from jcw_core.registry import Registry
-from jcw_core.shrink import shrink
+from jcw_core.shrink import kept_macs
 from jcw_core.space import prunable_layers
 
 REPORT = "report.json"
@@ -89,7 +88,7 @@ def _row(context: Context, model: records.ChosenModel, measurements: Mapping[str
     return {
         "id": model.id,
         "architecture": model.architecture.to_dict(),
-        "macs": _kept_macs(context, model.architecture),
+        "macs": kept_macs(context.network, model.architecture),
         "kept_weights": model.kept_weights,
         "file": file,
         "file_bytes": context.path(file).stat().st_size,
@@ -99,12 +98,6 @@ def _row(context: Context, model: records.ChosenModel, measurements: Mapping[str
         "search_error": model.search_error,
         "test_error": test_error,
     }
-
-
-def _kept_macs(context: Context, architecture: Architecture) -> int:
-    """Multiply-accumulates on the weights that an architecture keeps."""
-    network = shrink(context.network, architecture)
-    return round(sum(network.node_macs(n) * architecture.densities.get(n.name, 1.0) for n in network))
 
 
 def _layers(context: Context) -> list[dict[str, Any]]:

@@ -45,6 +45,12 @@ def _shrunk(node: Node, coupling: Coupling, widths: Mapping[str, int]) -> Node:
     return replace(node, attributes={**node.attributes, **changed}) if changed else node
 
 
+def kept_macs(network: Network, architecture: Architecture) -> int:
+    """Multiply-accumulates for one image on the weights that an architecture keeps."""
+    small = shrink(network, architecture)
+    return round(sum(small.node_macs(node) * architecture.densities.get(node.name, 1.0) for node in small))
+
+
 def shrink_weights(
     network: Network, architecture: Architecture, weights: Weights
 ) -> dict[str, NDArray[np.float32]]:
@@ -64,12 +70,8 @@ def shrink_weights(
             if array is None:
                 continue
             array = array[out]
-            if (
-                key == "weight"
-                and node.op in ("conv2d", "linear")
-                and not node.is_depthwise
-                and (node.attributes.get("groups", 1) == 1)
-            ):
+            ungrouped = node.op in ("conv2d", "linear") and node.attributes.get("groups", 1) == 1
+            if key == "weight" and ungrouped:
                 array = array[:, coupling.kept(node.inputs[0], architecture.widths)]
             kept[f"{node.name}.{key}"] = np.ascontiguousarray(array)
     return kept

@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jcw_core.errors import JcwError
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jcw_core.architecture import Architecture
-    from jcw_core.network import Network
-    from jcw_core.options import Location
-    from jcw_core.protocols import Device
     from jcw_core.registry import Registry
-    from jcw_core.space import SearchSpace
 
 _path = click.Path(path_type=Path)
 _device_options = click.option(
@@ -70,21 +63,23 @@ def profile(
 
     import numpy as np
 
+    from jcw_core.network import Network
     from jcw_core.options import parse
     from jcw_core.progress import TerminalProgress
     from jcw_core.protocols import Progress
+    from jcw_latency.arguments import assignments, open_device, space_of
     from jcw_latency.options import LatencyOptions
     from jcw_latency.profiling import profile as measure
     from jcw_latency.whole import with_whole_run
 
-    options = parse(LatencyOptions, *_assignments("--set", settings))
+    options = parse(LatencyOptions, *assignments("--set", settings))
     if Path(network).suffix == ".json":
-        found = _read_network(Path(network))
+        found = Network.read(Path(network))
     else:
         found = registry.backbones[network].build(
             num_classes=classes, width=width, input_size=input_size, in_channels=in_channels
         )
-    device = _open(registry, device_name, device_options)
+    device = open_device(registry, device_name, device_options)
     # Before minutes of measuring: an exporter that is not installed.
     exporter = registry.exporters[device.model_format] if device.model_format else None
     partial = output.with_name(f"{output.name}.partial")
@@ -100,7 +95,7 @@ def profile(
         table = measure(found, device, options, rng=rng, partial=partial, notify=notify("point"))
         if exporter is not None:
             table = with_whole_run(
-                table, device, exporter, _space(registry, found), options,
+                table, device, exporter, space_of(registry, found), options,
                 rng=rng, folder=Path(folder), notify=notify("network"),
             )  # fmt: skip
     table.write(output)
@@ -129,6 +124,7 @@ def predict(
     search, or a models/index.json of a run.
     """
     from jcw_core.space import SearchSpace
+    from jcw_latency.arguments import read_architectures
     from jcw_latency.predictor import LatencyPredictor
     from jcw_latency.table import LatencyTable
 
@@ -138,7 +134,7 @@ def predict(
     costs = {
         label: predictor.breakdown(architecture)
         for path in architectures
-        for label, architecture in _read_architectures(path)
+        for label, architecture in read_architectures(path)
     }
     if as_json:
         rows = [{"architecture": label, "latency_ms": sum(parts.values())} for label, parts in costs.items()]
@@ -190,14 +186,15 @@ def check(
 
     from jcw_core.progress import TerminalProgress
     from jcw_core.protocols import Progress
+    from jcw_latency.arguments import open_device, space_of
     from jcw_latency.fidelity import check as compare
     from jcw_latency.guard import GuardedDevice
     from jcw_latency.predictor import LatencyPredictor
     from jcw_latency.table import LatencyTable
 
     read = LatencyTable.read(table)
-    space = _space(registry, read.network(network_name))
-    device = GuardedDevice(_open(registry, device_name or read.device.name, device_options), timeout)
+    space = space_of(registry, read.network(network_name))
+    device = GuardedDevice(open_device(registry, device_name or read.device.name, device_options), timeout)
     read.require(device.info)
     rng = np.random.default_rng(seed)
     with TerminalProgress() as listener, tempfile.TemporaryDirectory(prefix="jcw-check-") as folder:
@@ -227,63 +224,3 @@ def check(
     click.echo(
         f"Kendall's tau {found['kendall_tau']:.3f}; of MACs as predictor {found['macs_kendall_tau']:.3f}"
     )
-
-
-def _space(registry: Registry, network: Network) -> SearchSpace:
-    from jcw_core.space import SearchSpace
-
-    known = network.name in registry.backbones
-    return SearchSpace.of(network, defaults=registry.backbones[network.name].bounds if known else ())
-
-
-def _open(registry: Registry, name: str, options: tuple[str, ...]) -> Device:
-    from jcw_core.options import parse
-
-    plugin = registry.devices[name]
-    return plugin.open(parse(plugin.options, *_assignments("--option", options)))
-
-
-def _assignments(flag: str, pairs: tuple[str, ...]) -> tuple[dict[str, object], Location]:
-    """KEY=VALUE pairs as the table of a recipe, and where they stand."""
-    import tomllib
-
-    from jcw_core.options import Location
-
-    table: dict[str, object] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise JcwError(f"{flag} {pair!r}: expected KEY=VALUE")
-        try:
-            table[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            table[key] = value
-    return table, Location(Path(flag))
-
-
-def _read_network(path: Path) -> Network:
-    from jcw_core.errors import NetworkError
-    from jcw_core.network import Network
-
-    try:
-        return Network.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, NetworkError) as error:
-        raise NetworkError(f"{path}: {error}") from None
-
-
-def _read_architectures(path: Path) -> list[tuple[str, Architecture]]:
-    from jcw_core.architecture import Architecture
-    from jcw_core.errors import ArchitectureError
-    from jcw_core.files import read_json
-    from jcw_core.records import ChosenModel, Front
-
-    document = read_json(path)
-    kind = document.get("format") if isinstance(document, dict) else None
-    if kind == "jcw-front/1":
-        return [(f"{path}[{i}]", c.architecture) for i, c in enumerate(Front.read(path).candidates)]
-    if kind == "jcw-models/1":
-        return [(f"{path}[{m.id}]", m.architecture) for m in ChosenModel.read_all(path)]
-    try:
-        return [(str(path), Architecture.from_dict(document))]
-    except ArchitectureError as error:
-        raise ArchitectureError(f"{path}: {error}") from None

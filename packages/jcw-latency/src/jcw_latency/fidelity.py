@@ -18,7 +18,7 @@ from jcw_core.model import Model
 from jcw_core.network import Network
 from jcw_core.protocols import Exporter
 from jcw_core.pruning import density_mask
-from jcw_core.shrink import shrink
+from jcw_core.shrink import kept_macs, shrink
 from jcw_core.space import Population
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.predictor import LatencyPredictor
@@ -169,12 +169,6 @@ def medians_ms(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
     timed = np.isfinite(seconds).any(axis=0)
     found[timed] = np.nanmedian(seconds[:, timed], axis=0) * 1e3
     return found
-
-
-def kept_macs(network: Network, architecture: Architecture) -> int:
-    """Multiply-accumulates on the weights that an architecture keeps."""
-    small = shrink(network, architecture)
-    return round(sum(small.node_macs(n) * architecture.densities.get(n.name, 1.0) for n in small))
 
 
 def random_model(network: Network, architecture: Architecture, rng: np.random.Generator) -> Model:

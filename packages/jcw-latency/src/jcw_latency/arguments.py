@@ -1,0 +1,47 @@
+"""What the commands make of their arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jcw_core.architecture import Architecture
+from jcw_core.errors import ArchitectureError
+from jcw_core.files import read_json
+from jcw_core.network import Network
+from jcw_core.options import Location, assignment, parse
+from jcw_core.protocols import Device
+from jcw_core.records import ChosenModel, Front
+from jcw_core.registry import Registry
+from jcw_core.space import SearchSpace
+
+
+def space_of(registry: Registry, network: Network) -> SearchSpace:
+    """The space of a network, with the bounds of the backbone of its name."""
+    known = network.name in registry.backbones
+    return SearchSpace.of(network, defaults=registry.backbones[network.name].bounds if known else ())
+
+
+def open_device(registry: Registry, name: str, options: tuple[str, ...]) -> Device:
+    """Connect to a device with the command line's ``--option`` pairs."""
+    plugin = registry.devices[name]
+    return plugin.open(parse(plugin.options, *assignments("--option", options)))
+
+
+def assignments(flag: str, pairs: tuple[str, ...]) -> tuple[dict[str, Any], Location]:
+    """KEY=VALUE pairs as the table of a recipe, and where they stand."""
+    return dict(assignment(pair, flag) for pair in pairs), Location(Path(flag))
+
+
+def read_architectures(path: Path) -> list[tuple[str, Architecture]]:
+    """The architectures of a file, each with a label: one alone, a front, or the models of a run."""
+    document = read_json(path)
+    kind = document.get("format") if isinstance(document, dict) else None
+    if kind == "jcw-front/1":
+        return [(f"{path}[{i}]", c.architecture) for i, c in enumerate(Front.read(path).candidates)]
+    if kind == "jcw-models/1":
+        return [(f"{path}[{m.id}]", m.architecture) for m in ChosenModel.read_all(path)]
+    try:
+        return [(str(path), Architecture.from_dict(document))]
+    except ArchitectureError as error:
+        raise ArchitectureError(f"{path}: {error}") from None
