@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from jcw_core.model import Model
 from jcw_core.network import Network
 from jcw_core.network_builder import NetworkBuilder
+from jcw_core.ops import ACTIVATIONS
+from jcw_core.problem import LayerProblem
 from jcw_core.pruning import density_mask
 from jcw_kernels import Program, compile_model
 
@@ -79,3 +81,27 @@ def conv_bound(network: Network, arrays: Any, image: NDArray[np.float32]) -> NDA
     total = reference.run(Network("bound", (*plain, output)), absolute, np.abs(image[0]))
     terms = arrays["conv.weight"][0].size * (2 if "sum" in network else 1)
     return EPS * (terms + 1) * total * (6 if "act" in network else 1) + EPS
+
+
+PROBLEMS = [
+    LayerProblem(
+        "conv2d", 8, 10, 9, 12, (3, 3), (2, 2), (1, 1), density=0.2, activation="relu", residual=True
+    ),
+    LayerProblem("conv2d", 64, 10, 9, 64, (3, 3), (1, 1), (1, 1), density=0.1),
+    LayerProblem("conv2d", 8, 10, 9, 12, (3, 3), (1, 1), (1, 1), density=0.0),
+    LayerProblem("conv2d", 8, 10, 9, 8, (5, 5), (1, 1), (2, 2), groups=8, activation="hardswish"),
+    LayerProblem("conv2d", 8, 10, 9, 8, (3, 3), (1, 1), (1, 1), groups=2),
+    LayerProblem("conv2d", 8, 1, 1, 8, activation="sigmoid"),
+    LayerProblem("linear", 30, 1, 1, 7, density=0.5, residual=True),
+    LayerProblem("max_pool", 8, 10, 9, 8, (3, 3), (2, 2), (1, 1)),
+    LayerProblem("avg_pool", 8, 7, 7, 8, (7, 7)),
+    LayerProblem("global_avg_pool", 8, 10, 9, 8),
+    LayerProblem("flatten", 8, 10, 9, 720),
+    LayerProblem("add", 8, 10, 9, 8, activation="relu"),
+    LayerProblem("mul", 8, 10, 9, 8),
+    LayerProblem("scale", 8, 10, 9, 8),
+    LayerProblem("concat", 9, 10, 9, 9),
+    LayerProblem("batch_norm", 8, 10, 9, 8, activation="relu6"),
+    *(LayerProblem(name, 8, 10, 9, 8) for name in sorted(ACTIVATIONS)),
+]
+"""Every kind of layer that a device may have to time."""

@@ -14,35 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_samples import conv_network, weights_for
+from kernel_samples import PROBLEMS, conv_network, weights_for
 
 from jcw_core.model import Model
-from jcw_core.ops import ACTIVATIONS
 from jcw_core.problem import LayerProblem
 from jcw_kernels import available_isas, chosen_isa, compile_model
 
 PACKAGE = Path(__file__).resolve().parents[1]
-
-PROBLEMS = [
-    LayerProblem(
-        "conv2d", 8, 10, 9, 12, (3, 3), (2, 2), (1, 1), density=0.2, activation="relu", residual=True
-    ),
-    LayerProblem("conv2d", 64, 10, 9, 64, (3, 3), (1, 1), (1, 1), density=0.1),
-    LayerProblem("conv2d", 8, 10, 9, 12, (3, 3), (1, 1), (1, 1), density=0.0),
-    LayerProblem("conv2d", 8, 10, 9, 8, (5, 5), (1, 1), (2, 2), groups=8, activation="hardswish"),
-    LayerProblem("conv2d", 8, 10, 9, 8, (3, 3), (1, 1), (1, 1), groups=2),
-    LayerProblem("linear", 30, 1, 1, 7, density=0.5, residual=True),
-    LayerProblem("max_pool", 8, 10, 9, 8, (3, 3), (2, 2), (1, 1)),
-    LayerProblem("avg_pool", 8, 7, 7, 8, (7, 7)),
-    LayerProblem("global_avg_pool", 8, 10, 9, 8),
-    LayerProblem("flatten", 8, 10, 9, 720),
-    LayerProblem("add", 8, 10, 9, 8, activation="relu"),
-    LayerProblem("mul", 8, 10, 9, 8),
-    LayerProblem("scale", 8, 10, 9, 8),
-    LayerProblem("concat", 9, 10, 9, 9),
-    LayerProblem("batch_norm", 8, 10, 9, 8, activation="relu6"),
-    *(LayerProblem(name, 8, 10, 9, 8) for name in sorted(ACTIVATIONS)),
-]
 
 
 PROCESSORS = {"Nehalem": ["scalar"], "Haswell": ["avx2", "scalar"]}

@@ -4,38 +4,16 @@ from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
-from kernel_samples import conv_network, weights_for
+from kernel_samples import PROBLEMS, conv_network, weights_for
 
 from jcw_core.errors import DeviceError
 from jcw_core.model import Model
-from jcw_core.ops import ACTIVATIONS
 from jcw_core.problem import LayerProblem
 from jcw_kernels.commands import kernels
 from jcw_kernels.exporter import JcwExporter
 from jcw_kernels.host import HostDevice, HostOptions
 
 QUICK = HostOptions(layer_ms=0.01, model_ms=0.01)
-
-PROBLEMS = [
-    LayerProblem(
-        "conv2d", 8, 10, 9, 12, (3, 3), (2, 2), (1, 1), density=0.2, activation="relu", residual=True
-    ),
-    LayerProblem("conv2d", 8, 10, 9, 12, (3, 3), (1, 1), (1, 1), density=0.0),
-    LayerProblem("conv2d", 8, 10, 9, 8, (5, 5), (1, 1), (2, 2), groups=8, activation="hardswish"),
-    LayerProblem("conv2d", 8, 10, 9, 8, (3, 3), (1, 1), (1, 1), groups=2),
-    LayerProblem("conv2d", 8, 1, 1, 8, activation="sigmoid"),
-    LayerProblem("linear", 30, 1, 1, 7, density=0.5, residual=True),
-    LayerProblem("max_pool", 8, 10, 9, 8, (3, 3), (2, 2), (1, 1)),
-    LayerProblem("avg_pool", 8, 7, 7, 8, (7, 7)),
-    LayerProblem("global_avg_pool", 8, 10, 9, 8),
-    LayerProblem("flatten", 8, 10, 9, 720),
-    LayerProblem("add", 8, 10, 9, 8, activation="relu"),
-    LayerProblem("mul", 8, 10, 9, 8),
-    LayerProblem("scale", 8, 10, 9, 8),
-    LayerProblem("concat", 9, 10, 9, 9),
-    LayerProblem("batch_norm", 8, 10, 9, 8, activation="relu6"),
-    *(LayerProblem(name, 8, 10, 9, 8) for name in sorted(ACTIVATIONS)),
-]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
