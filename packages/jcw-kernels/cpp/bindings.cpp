@@ -57,6 +57,13 @@ class Engine {
     return program_.time_from(unit, image.data(), repeats);
   }
 
+  std::vector<double> time_alone(int unit, const Images& image, int runs, const Images& between) {
+    require_one(image);
+    const nb::gil_scoped_release release;
+    const std::scoped_lock lock(mutex_);
+    return program_.time_alone(unit, image.data(), runs, {between.data(), between.size()});
+  }
+
   void poison() {
     const std::scoped_lock lock(mutex_);
     program_.poison();
@@ -136,6 +143,9 @@ NB_MODULE(_engine, m) {
       .def("profile", &Engine::profile, nb::arg("image").noconvert(), "rounds"_a, "Mean seconds of each step.")
       .def("time_from", &Engine::time_from, "unit"_a, nb::arg("image").noconvert(), "repeats"_a,
            "Mean seconds of all steps from the unit with this number on.")
+      .def("time_alone", &Engine::time_alone, "unit"_a, nb::arg("image").noconvert(), "runs"_a,
+           nb::arg("between").noconvert(),
+           "Seconds of all steps from the unit with this number on, for each run after reading `between`.")
       .def("poison", &Engine::poison, "Fill all activations with NaN, for tests.")
       .def("steps", &Engine::steps, "(unit, kernel, density, multiply-accumulates, bytes) of each step.")
       .def_prop_ro("input_shape", &Engine::input_shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import kernel_reference as reference
 import numpy as np
 import pytest
-from kernel_samples import weights_for
+from kernel_samples import poisoned, weights_for
 
 from jcw_core.backbones.mobilenet_v1 import MOBILENET_V1
 from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
@@ -55,7 +55,26 @@ def test_images_do_not_disturb_each_other(rng):
         assert program.run(images[i : i + 1])[0].tobytes() == batch[i].tobytes()
 
 
+@pytest.mark.parametrize("backbone", BACKBONES, ids=lambda b: b.name)
+def test_tensors_that_share_memory_leave_nothing_behind(backbone, isa, rng):
+    # 96 pixels: planes large enough for other layouts to take their place.
+    model = small_model(backbone, 96, 0.5, rng)
+    image = 1e3 * rng.standard_normal((1, 3, 96, 96), dtype=np.float32)
+    want = reference.run(model.network, model.weights, image[0])
+    for threads in (1, 2):
+        got = poisoned(compile_model(model, isa=isa, threads=threads), image)
+        assert np.abs(got - want).max() <= 1e-4 * np.abs(want).max()
+
+
 def test_buffers_are_reused(rng):
     model = small_model(MOBILENET_V1, 64, 1.0, rng)
     everything = sum(4 * np.prod(shape) for shape in model.network.shapes.values())
     assert compile_model(model).memory_bytes < 0.7 * everything
+
+
+def test_layouts_share_memory(rng):
+    # Much less than two buffers for every layout would take.
+    model = small_model(MOBILENET_V2, 224, 1.0, rng)
+    assert compile_model(model).memory_bytes < 2.5 * max(
+        4 * np.prod(shape) for shape in model.network.shapes.values()
+    )

@@ -18,29 +18,62 @@ namespace {
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::int64_t kLargestArena = std::int64_t{1} << 31;  // floats
 
+// Padding is written anew only where that is little beside the pixels: one share in this many.
+constexpr std::int64_t kLeastPixelsPerPad = 12;
+
 struct Slot {
-  std::int64_t floats = 0, lead = 0;
+  std::int64_t floats = 0;
   float fill = 0.0f;
   std::int64_t offset = 0;
   bool free = false;
 };
 
+// Large planes go wherever memory is free.
+struct Placed {
+  std::size_t tensor, first, last;  // written by operation `first`, last read by `last`
+  std::string layout;
+  std::int64_t floats, offset = 0;
+
+  std::int64_t end() const { return offset + floats; }
+  bool lives_with(const Placed& other) const { return first <= other.last && other.first <= last; }
+  bool dirties(const Placed& other) const {
+    return offset < other.end() && other.offset < end() && (offset != other.offset || layout != other.layout);
+  }
+};
+
+bool is_large(const Tensor& tensor) {
+#if defined(__SANITIZE_ADDRESS__)
+  return false;  // so that guards may lie around every layout
+#endif
+  const Layout& layout = tensor.layout;
+  if (tensor.flat || tensor.external || tensor.fill < 0) return false;
+  return layout.run() >= kLeastPixelsPerPad * (layout.plane - layout.run());
+}
+
 class Planner {
  public:
-  explicit Planner(const Lowered& lowered) : lowered_(lowered), slot_(lowered.tensors.size(), -1) {}
+  explicit Planner(const Lowered& lowered)
+      : lowered_(lowered), last_(last_uses()), slot_(lowered.tensors.size(), -1) {
+    plan_.offset.assign(lowered.tensors.size(), -1);
+    plan_.dirty.assign(lowered.tensors.size(), false);
+  }
 
   MemoryPlan run() {
-    const std::vector<std::size_t> last = last_uses();
     for (std::size_t o = 0; o < lowered_.operations.size(); ++o) {
       const Operation& operation = lowered_.operations[o];
-      assign(static_cast<std::size_t>(operation.write));
-      for (int t : reads(operation)) release(static_cast<std::size_t>(t), last, o);
-      release(static_cast<std::size_t>(operation.write), last, o);
+      assign(index(operation.write), o);
+      for (int t : reads(operation)) release(index(t), o);
+      release(index(operation.write), o);
     }
-    return place();
+    place_large();
+    place_slots();
+    if (plan_.floats > kLargestArena) throw FormatError("the network needs more than 8 GB for its activations");
+    return std::move(plan_);
   }
 
  private:
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
   static std::vector<int> reads(const Operation& operation) {
     std::vector<int> all = operation.reads;
     if (operation.residual >= 0) all.push_back(operation.residual);
@@ -50,18 +83,23 @@ class Planner {
   std::vector<std::size_t> last_uses() const {
     std::vector<std::size_t> last(lowered_.tensors.size(), 0);
     for (std::size_t o = 0; o < lowered_.operations.size(); ++o) {
-      last[static_cast<std::size_t>(lowered_.operations[o].write)] = o;
-      for (int t : reads(lowered_.operations[o])) last[static_cast<std::size_t>(t)] = o;
+      last[index(lowered_.operations[o].write)] = o;
+      for (int t : reads(lowered_.operations[o])) last[index(t)] = o;
     }
-    last[static_cast<std::size_t>(lowered_.output)] = lowered_.operations.size();
+    last[index(lowered_.output)] = lowered_.operations.size();
     return last;
   }
 
-  void assign(std::size_t t) {
-    if (slot_[t] >= 0) return;
+  void assign(std::size_t t, std::size_t now) {
     const Tensor& tensor = lowered_.tensors[t];
-    std::vector<int>& pool = pools_[tensor.flat ? "flat" : tensor.kind + " | " + tensor.layout.key()];
-    const auto free = std::find_if(pool.begin(), pool.end(), [&](int s) { return slots_[static_cast<std::size_t>(s)].free; });
+    const std::string layout = tensor.flat ? "flat" : tensor.kind + " | " + tensor.layout.key();
+    if (is_large(tensor)) {
+      large_.push_back({t, now, last_[t], layout, whole_blocks(tensor.layout.floats())});
+      return;
+    }
+    if (slot_[t] >= 0) return;
+    std::vector<int>& pool = pools_[layout];
+    const auto free = std::find_if(pool.begin(), pool.end(), [&](int s) { return slots_[index(s)].free; });
     if (free == pool.end()) {
       slots_.emplace_back();
       pool.push_back(static_cast<int>(slots_.size()) - 1);
@@ -69,36 +107,64 @@ class Planner {
     } else {
       slot_[t] = *free;
     }
-    Slot& slot = slots_[static_cast<std::size_t>(slot_[t])];
+    Slot& slot = slots_[index(slot_[t])];
     slot.free = false;
-    slot.floats = std::max(slot.floats, tensor.layout.floats());
-    slot.lead = tensor.layout.lead();
+    slot.floats = std::max(slot.floats, whole_blocks(tensor.layout.floats()));
     slot.fill = tensor.fill;
   }
 
-  void release(std::size_t t, const std::vector<std::size_t>& last, std::size_t now) {
-    if (slot_[t] >= 0 && last[t] <= now) slots_[static_cast<std::size_t>(slot_[t])].free = true;
+  void release(std::size_t t, std::size_t now) {
+    if (slot_[t] >= 0 && last_[t] <= now) slots_[index(slot_[t])].free = true;
   }
 
-  MemoryPlan place() {
-    MemoryPlan plan;
-    for (Slot& slot : slots_) {
-      slot.offset = plan.floats;
-      plan.floats += (slot.floats + kBlock - 1) / kBlock * kBlock;
-      if (slot.fill < 0) plan.negative.emplace_back(slot.offset, plan.floats);
-      plan.guards.emplace_back(plan.floats, plan.floats + kBlock);
-      plan.floats += kBlock;
+  static std::int64_t whole_blocks(std::int64_t floats) { return (floats + kBlock - 1) / kBlock * kBlock; }
+
+  // The largest first, each at the lowest place that is free during its life.
+  void place_large() {
+    std::stable_sort(large_.begin(), large_.end(), [](const Placed& a, const Placed& b) { return a.floats > b.floats; });
+    for (std::size_t i = 0; i < large_.size(); ++i) {
+      Placed& tensor = large_[i];
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (std::size_t other = 0; other < i; ++other) {
+          const Placed& there = large_[other];
+          if (!tensor.lives_with(there) || tensor.offset >= there.end() || there.offset >= tensor.end()) continue;
+          tensor.offset = there.end();
+          moved = true;
+        }
+      }
+      plan_.floats = std::max(plan_.floats, tensor.end());
+      plan_.offset[tensor.tensor] = tensor.offset + lowered_.tensors[tensor.tensor].layout.lead();
     }
-    if (plan.floats > kLargestArena) throw FormatError("the network needs more than 8 GB for its activations");
-    for (const int s : slot_)
-      plan.offset.push_back(s < 0 ? -1 : slots_[static_cast<std::size_t>(s)].offset + slots_[static_cast<std::size_t>(s)].lead);
-    return plan;
+    for (const Placed& one : large_)
+      for (const Placed& other : large_)
+        if (one.dirties(other)) plan_.dirty[one.tensor] = true;
+    if (plan_.floats) guard();
+  }
+
+  void place_slots() {
+    for (Slot& slot : slots_) {
+      slot.offset = plan_.floats;
+      plan_.floats += slot.floats;
+      if (slot.fill < 0) plan_.negative.emplace_back(slot.offset, plan_.floats);
+      guard();
+    }
+    for (std::size_t t = 0; t < slot_.size(); ++t)
+      if (slot_[t] >= 0) plan_.offset[t] = slots_[index(slot_[t])].offset + lowered_.tensors[t].layout.lead();
+  }
+
+  void guard() {
+    plan_.guards.emplace_back(plan_.floats, plan_.floats + kBlock);
+    plan_.floats += kBlock;
   }
 
   const Lowered& lowered_;
+  const std::vector<std::size_t> last_;
   std::vector<int> slot_;
   std::vector<Slot> slots_;
+  std::vector<Placed> large_;
   std::map<std::string, std::vector<int>> pools_;
+  MemoryPlan plan_;
 };
 
 }  // namespace

@@ -29,12 +29,14 @@ class Arena {
 
 struct MemoryPlan {
   std::vector<std::int64_t> offset;  // of each tensor's first plane; -1 for external ones
+  std::vector<bool> dirty;  // of each tensor: others leave values where its padding lies
   std::int64_t floats = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> negative;  // ranges to fill with -infinity
   std::vector<std::pair<std::int64_t, std::int64_t>> guards;    // ranges between buffers
 };
 
-// Tensors whose zeros lie in the same places share a buffer when one dies before the next is made.
+// Tensors share memory when one dies before the next is made: small planes those whose zeros lie in the same
+// places, large ones any, since to write their padding anew costs less than memory that falls out of the caches.
 MemoryPlan plan_memory(const Lowered& lowered);
 
 }  // namespace jcw

@@ -13,6 +13,13 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Reads one float of every cache line.
+void touch(std::span<const float> memory) {
+  float sum = 0;
+  for (std::size_t i = 0; i < memory.size(); i += 16) sum += memory[i];
+  asm volatile("" : : "g"(sum));
+}
+
 }  // namespace
 
 Program::Program(Model model, int threads, const std::string& isa)
@@ -29,8 +36,14 @@ Program::Program(Model model, int threads, const std::string& isa)
   for (Unit& unit : model_.units) unit.weight = {};  // the steps hold them packed
 }
 
-void Program::run_steps(std::size_t first) {
-  for (std::size_t s = first; s < steps_.size(); ++s)
+std::size_t Program::first_step(int unit) const {
+  std::size_t step = 0;
+  while (step < steps_.size() && steps_[step].unit < unit) ++step;
+  return step;
+}
+
+void Program::run_steps(std::size_t begin, std::size_t end) {
+  for (std::size_t s = begin; s < end; ++s)
     threads_.run([&](int part) { steps_[s].run(part, threads_.count()); });
 }
 
@@ -47,7 +60,7 @@ void Program::store_output(float* output) const {
 void Program::run(const float* images, std::int64_t count, float* outputs) {
   for (std::int64_t i = 0; i < count; ++i) {
     image_ = images + i * input_floats();
-    run_steps(0);
+    run_steps(0, steps_.size());
     store_output(outputs + i * output_floats());
   }
 }
@@ -78,11 +91,24 @@ std::vector<double> Program::profile(const float* image, int rounds) {
 
 double Program::time_from(int first, const float* image, int repeats) {
   image_ = image;
-  std::size_t begin = 0;
-  while (begin < steps_.size() && steps_[begin].unit < first) ++begin;
+  const std::size_t begin = first_step(first);
   const double start = now();
-  for (int i = 0; i < repeats; ++i) run_steps(begin);
+  for (int i = 0; i < repeats; ++i) run_steps(begin, steps_.size());
   return (now() - start) / repeats;
+}
+
+std::vector<double> Program::time_alone(int first, const float* image, int runs, std::span<const float> between) {
+  image_ = image;
+  const std::size_t begin = first_step(first);
+  std::vector<double> seconds;
+  for (int i = 0; i < runs; ++i) {
+    touch(between);
+    run_steps(0, begin);
+    const double start = now();
+    run_steps(begin, steps_.size());
+    seconds.push_back(now() - start);
+  }
+  return seconds;
 }
 
 }  // namespace jcw

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,14 @@ class Program {
   // have run: call `run` once before.
   double time_from(int first, const float* image, int repeats);
 
+  // Seconds of the steps from unit `first` on, once for each of `runs`, as they are within a network: before
+  // each run `between` is read, which leaves the caches as the network's other layers would, and the earlier
+  // steps make the inputs anew.
+  std::vector<double> time_alone(int first, const float* image, int runs, std::span<const float> between);
+
  private:
-  void run_steps(std::size_t first);
+  std::size_t first_step(int unit) const;
+  void run_steps(std::size_t begin, std::size_t end);
   void store_output(float* output) const;
 
   Model model_;

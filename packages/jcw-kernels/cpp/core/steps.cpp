@@ -26,6 +26,36 @@ Step make_step(const Binder& binder, const Operation& o) {
   return make_copies(binder, o);
 }
 
+// True when whatever writes the tensor also writes the ends of its rows.
+bool ends_rows(const Operation& o) {
+  if (o.kind == Kind::windowed) return o.access != Access::by_two;
+  return o.kind == Kind::convolution || o.kind == Kind::elementwise;
+}
+
+void clear_planes(const Layout& layout, float* data, Range planes, bool rows) {
+  for (std::int64_t p = planes.begin; p < planes.end; ++p) {
+    float* const plane = data + p * layout.plane;
+    std::fill(plane + layout.blocks() * kBlock, plane + layout.plane, 0.0f);
+    if (!rows) continue;
+    for (std::int64_t y = 0; y < layout.height; ++y)
+      std::fill(plane + y * layout.row + layout.width, plane + (y + 1) * layout.row, 0.0f);
+    std::fill(plane + layout.run(), plane + layout.blocks() * kBlock, 0.0f);
+  }
+}
+
+// Has a step write the padding of its output first, which shares memory with tensors that lie otherwise.
+void clear_padding(Step& step, const Binder& binder, const Operation& o) {
+  const Layout& layout = binder.tensor(o.write).layout;
+  float* const data = binder.view(o.write).data;
+  step.run = [layout, data, rows = !ends_rows(o), write = std::move(step.run)](int part, int parts) {
+    float* const begin = data - layout.lead();
+    if (part == 0) std::fill(begin, data, 0.0f);
+    clear_planes(layout, data, slice(layout.planes, part, parts), rows);
+    if (part == parts - 1) std::fill(data + layout.planes * layout.plane, begin + layout.floats(), 0.0f);
+    write(part, parts);
+  };
+}
+
 double activation_bytes(const Lowered& lowered, const Operation& o) {
   double floats = 0;
   const auto add = [&](int t) {
@@ -69,6 +99,7 @@ std::vector<Step> make_steps(const Bound& bound) {
   std::vector<Step> steps;
   for (const Operation& o : bound.lowered->operations) {
     steps.push_back(make_step(binder, o));
+    if (bound.plan->dirty[static_cast<std::size_t>(o.write)]) clear_padding(steps.back(), binder, o);
     steps.back().unit = o.unit;
     steps.back().bytes += activation_bytes(*bound.lowered, o);
   }
