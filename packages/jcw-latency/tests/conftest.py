@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-# Modules that several tests share stand beside them.
-sys.path.insert(0, str(Path(__file__).parent))
-
 from core_networks import small_resnet
 from latency_samples import SyntheticDevice, quick_options
 

@@ -31,8 +31,8 @@ for first, part in ((0, seconds[:half]), (half, seconds[half:])):
     for index in range(rounds):
         if mood == "stops" and index:
             sys.exit()
-        if mood == "hangs":
-            time.sleep(6)
+        while mood == "hangs" and mood_file.exists():
+            time.sleep(0.05)
         if mood == "babbles":
             print("Killed")
         if mood == "counts wrong":

@@ -96,6 +96,14 @@ class Device(Protocol):
         """
 
 
+@runtime_checkable
+class Closable(Protocol):
+    """What a ``Device`` may have besides: a way to be given up. Good for one that waits for another machine."""
+
+    def close(self) -> None:
+        """End what it does; a call in progress in another thread raises ``DeviceError``. None follows."""
+
+
 class DevicePlugin(Protocol):
     """A kind of device.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError
 from jcw_core.problem import LayerProblem
-from jcw_core.protocols import Device
+from jcw_core.protocols import Closable, Device
 
 T = TypeVar("T")
 
@@ -60,24 +60,35 @@ class GuardedDevice:
         return np.where(np.isfinite(seconds) & (seconds > 0), seconds, np.nan)
 
     def _call(self, call: Callable[[], T]) -> T:
-        """Call in a thread that can be left behind."""
+        """Call in a thread that can be left behind; a device that can be closed then is."""
         results: list[T] = []
         errors: list[BaseException] = []
+        ended = threading.Event()
 
         def target() -> None:
             try:
                 results.append(call())
             except BaseException as error:  # handed to the caller below, whatever it is
                 errors.append(error)
+            finally:
+                ended.set()
 
-        thread = threading.Thread(target=target, name="jcw-device", daemon=True)
-        thread.start()
-        thread.join(self._timeout)
-        if errors:
-            raise errors[0]
-        if not results:
+        threading.Thread(target=target, name="jcw-device", daemon=True).start()
+        try:
+            ended.wait(self._timeout)
+        finally:
+            # After the timeout, or when the user interrupts.
+            if hangs := not ended.is_set():
+                self._abandon()
+        if hangs:
             raise DeviceError(
                 f"{type(self._device).__name__} has not answered for {self._timeout:g} s; look after the device, "
                 "or raise latency.timeout, and run again: what was measured is kept"
             )
+        if errors:
+            raise errors[0]
         return results[0]
+
+    def _abandon(self) -> None:
+        if isinstance(self._device, Closable):
+            self._device.close()

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 @hookimpl
 def jcw_register_devices() -> Sequence[DevicePlugin]:
-    """A table that was measured before, and machines that are reached by ssh."""
+    """A table that was measured before, and machines that are reached by ssh or adb."""
+    from jcw_latency.adb import AdbPlugin
     from jcw_latency.recorded import RecordedPlugin
     from jcw_latency.ssh import SshPlugin
 
-    return [RecordedPlugin(), SshPlugin()]
+    return [RecordedPlugin(), SshPlugin(), AdbPlugin()]
 
 
 @hookimpl

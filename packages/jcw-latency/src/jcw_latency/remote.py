@@ -36,6 +36,9 @@ class Transport(Protocol):
     def push(self, source: Path, target: str) -> None:
         """Copy a file; ``target`` is relative to where commands run, and appears whole or not at all."""
 
+    def close(self) -> None:
+        """End the call that another thread is in, which then raises ``DeviceError``, and refuse more."""
+
 
 class RemoteDevice:
     """See ``jcw_core.protocols.Device``.
@@ -45,7 +48,8 @@ class RemoteDevice:
         transport: the way there.
         program: ``jcw-device``, built for that machine.
         folder: where it and files to be timed go.
-        prefix: put before the program, e.g. ``taskset -c 3``.
+        core: to run on, -1 for any.
+        launcher: command there that runs the program, e.g. an emulator; ``""`` for none.
         threads, isa: of the engine; ``""`` is the best that it finds.
 
     Raises:
@@ -61,14 +65,17 @@ class RemoteDevice:
         *,
         program: Path,
         folder: str,
-        prefix: str = "",
+        core: int = -1,
+        launcher: str = "",
         threads: int = 1,
         isa: str = "",
     ) -> None:
         self._transport, self._folder = transport, folder
         installed = self._install(program)
         flags = f"--threads {threads}" + (f" --isa {shlex.quote(isa)}" if isa else "")
-        self._command = f"{prefix} {shlex.quote(installed)}".strip()
+        # The mask, without 0x, is all that every taskset (util-linux, busybox, Android's toybox) reads.
+        pinned = f"taskset {1 << core:x}" if core >= 0 else ""
+        self._command = " ".join(filter(None, [pinned, launcher, shlex.quote(installed)]))
         self._flags = flags
         run = f"chmod 755 {shlex.quote(installed)} && {self._command} describe {flags}"
         found = self._object(self._transport.run(run))
@@ -94,6 +101,10 @@ class RemoteDevice:
     def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:
         """Time whole models there, (rounds, len(paths)) seconds."""
         return self._timed("run", paths, rounds, len(paths))
+
+    def close(self) -> None:
+        """Give up on the machine: a call in progress ends with ``DeviceError``, and so do later ones."""
+        self._transport.close()
 
     def _install(self, program: Path) -> str:
         """Copy the program unless a file of its hash is there; its path there."""

@@ -10,6 +10,7 @@ from typing import IO
 
 from jcw_core.errors import DeviceError
 from jcw_core.options import option
+from jcw_latency.client import Client
 from jcw_latency.remote import RemoteDevice
 
 
@@ -25,6 +26,7 @@ class SshOptions:
     config: Path | None = option(None, help="configuration file for ssh in place of the user's own")
     folder: str = option(".cache/jcw", help="folder there for the program and the files to be timed")
     core: int = option(-1, low=-1, high=4095, help="core to run on (taskset); -1 leaves it to the system")
+    launcher: str = option("", help="command there that runs the program, e.g. sudo chrt -f 50")
     threads: int = option(1, low=1, high=256, help="threads per image")
     isa: str = option("", help="instruction set to force")
     connect_seconds: int = option(15, low=1, high=3600, help="patience for a host that does not answer")
@@ -43,7 +45,8 @@ class SshPlugin:
             SshTransport(options),
             program=options.program,
             folder=options.folder,
-            prefix=f"taskset -c {options.core}" if options.core >= 0 else "",
+            core=options.core,
+            launcher=options.launcher,
             threads=options.threads,
             isa=options.isa,
         )
@@ -54,6 +57,7 @@ class SshTransport:
 
     def __init__(self, options: SshOptions) -> None:
         self.name = f"{options.user}@{options.host}" if options.user else options.host
+        self._client = Client("ssh", "an OpenSSH client")
         settings = {
             "BatchMode": "yes",
             "LogLevel": "ERROR",
@@ -62,7 +66,7 @@ class SshTransport:
             "ServerAliveInterval": 15,
             "ServerAliveCountMax": 4,
         }
-        words = ["ssh", *(word for key, value in settings.items() for word in ("-o", f"{key}={value}"))]
+        words = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
         words += ["-F", str(options.config)] if options.config else []
         words += ["-i", str(options.key)] if options.key else []
         words += ["-p", str(options.port)] if options.port else []
@@ -79,14 +83,13 @@ class SshTransport:
         with source.open("rb") as file:
             self._call(f"cat > {part} && mv -f {part} {whole} || {{ rm -f {part}; exit 1; }}", file)
 
+    def close(self) -> None:
+        """As ``Transport.close``."""
+        self._client.close()
+
     def _call(self, command: str, source: int | IO[bytes]) -> str:
-        try:
-            done = subprocess.run([*self._words, command], stdin=source, capture_output=True, check=False)
-        except FileNotFoundError:
-            raise DeviceError("the ssh command is not installed; install an OpenSSH client") from None
+        done = self._client.run([*self._words, command], source)
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines() or [
-                f"exit status {done.returncode}"
-            ]
+            said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
             raise DeviceError(f"{self.name}: {said[-1]}")
-        return done.stdout.decode(errors="replace")
+        return done.stdout
