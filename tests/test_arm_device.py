@@ -1,0 +1,81 @@
+"""``jcw profile`` and ``jcw check`` on the aarch64 ``jcw-device``, which an emulator runs on the other end of ssh and adb.
+
+Times under emulation mean nothing; that each file arrives, runs and is answered for does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from conftest import jcw
+from core_networks import small_resnet
+from remote_servers import Options, adb_device, adb_server, needs_adb, needs_sshd, ssh_server
+from stand_in_adbd import Adbd
+
+from jcw_latency.adb import AdbOptions
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "profiling.md"
+TOOLS = {
+    "cmake": "cmake",
+    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
+    "qemu-aarch64-static": "qemu-user-static",
+}
+"""Debian package of each program that is needed."""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built by the commands of the page."""
+    missing = [package for command, package in TOOLS.items() if shutil.which(command) is None]
+    if missing:
+        pytest.skip(f"no emulated ARM machine; install {' '.join(missing)}")
+    build = tmp_path_factory.mktemp("aarch64")
+    commands = re.findall(r"^\$ (cmake .*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        words = shlex.split(command.replace("build/device", str(build)))
+        subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
+    return build / "jcw-device"
+
+
+@pytest.fixture(params=[pytest.param("ssh", marks=needs_sshd), pytest.param("adb", marks=needs_adb)])
+def machine(request: pytest.FixtureRequest, program: Path, tmp_path: Path) -> Iterator[Options]:
+    emulated = {"program": program, "launcher": "qemu-aarch64-static -cpu cortex-a72"}
+    if request.param == "ssh":
+        with ssh_server(tmp_path) as options:
+            yield replace(options, **emulated)
+    else:
+        with adb_server(tmp_path), adb_device(Adbd(), tmp_path) as options:
+            yield replace(options, **emulated)
+
+
+def test_a_network_is_profiled_and_checked(machine: Options, tmp_path: Path) -> None:
+    name = "adb" if isinstance(machine, AdbOptions) else "ssh"
+    values = {field.name: getattr(machine, field.name) for field in fields(machine)}
+    given = [f"--option={key}={value}" for key, value in values.items() if value not in ("", None)]
+    (tmp_path / "network.json").write_text(small_resnet().to_json())
+    quick = [
+        f"--set={pair}" for pair in ("widths=2", "densities=2", "min_rounds=2", "rounds=3", "check_rounds=2")
+    ]
+    done = jcw("profile", "network.json", "--device", name, *given, *quick, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    shown = jcw("table", "show", "table.npz", cwd=tmp_path)
+    assert name in shown.stdout
+    assert "neon" in shown.stdout
+    done = jcw("check", "table.npz", *given, "--networks", "3", "--rounds", "2", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["networks"], found["method"]) == (3, "networks")
+    assert all(point["measured_ms"] > 0 for point in found["points"])
+    # Copied once by two commands, and tidied up.
+    (there,) = Path(machine.folder).iterdir()
+    assert there.read_bytes() == machine.program.read_bytes()
