@@ -50,18 +50,11 @@ class Engine {
     return program_.profile(image.data(), rounds);
   }
 
-  double time_from(int unit, const Images& image, int repeats) {
+  std::vector<double> time(int unit, const Images& image, int runs) {
     require_one(image);
     const nb::gil_scoped_release release;
     const std::scoped_lock lock(mutex_);
-    return program_.time_from(unit, image.data(), repeats);
-  }
-
-  std::vector<double> time_alone(int unit, const Images& image, int runs, const Images& between) {
-    require_one(image);
-    const nb::gil_scoped_release release;
-    const std::scoped_lock lock(mutex_);
-    return program_.time_alone(unit, image.data(), runs, {between.data(), between.size()});
+    return program_.time(unit, image.data(), runs);
   }
 
   void poison() {
@@ -141,11 +134,8 @@ NB_MODULE(_engine, m) {
       .def(nb::init<nb::bytes, int, const std::string&>(), "file"_a, "threads"_a = 1, "isa"_a = "")
       .def("run", &Engine::run, nb::arg("images").noconvert(), "(n, c, h, w) float32 to (n, outputs) float32.")
       .def("profile", &Engine::profile, nb::arg("image").noconvert(), "rounds"_a, "Mean seconds of each step.")
-      .def("time_from", &Engine::time_from, "unit"_a, nb::arg("image").noconvert(), "repeats"_a,
-           "Mean seconds of all steps from the unit with this number on.")
-      .def("time_alone", &Engine::time_alone, "unit"_a, nb::arg("image").noconvert(), "runs"_a,
-           nb::arg("between").noconvert(),
-           "Seconds of all steps from the unit with this number on, for each run after reading `between`.")
+      .def("time", &Engine::time, "unit"_a, nb::arg("image").noconvert(), "runs"_a,
+           "Seconds of all steps from the unit with this number on, for each run.")
       .def("poison", &Engine::poison, "Fill all activations with NaN, for tests.")
       .def("steps", &Engine::steps, "(unit, kernel, density, multiply-accumulates, bytes) of each step.")
       .def_prop_ro("input_shape", &Engine::input_shape)

@@ -36,7 +36,7 @@ def instructions(valgrind: str, program: str, layer: LayerProblem, isa: str, fol
     done = subprocess.run(
         [
             *(valgrind, "--tool=callgrind", f"--callgrind-out-file={folder / 'callgrind.out'}"),
-            "--toggle-collect=jcw::Program::time_from(int, float const*, int)",
+            "--toggle-collect=jcw::Program::timed(unsigned long)",
             *(program, "layers", str(file), "--once", "--isa", isa),
         ],
         capture_output=True,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -33,18 +32,14 @@ class Program {
   // Seconds of each step, averaged over `rounds` runs of one image.
   std::vector<double> profile(const float* image, int rounds);
 
-  // Seconds of one pass over the steps from unit `first` on, averaged over `repeats`. Earlier steps must
-  // have run: call `run` once before.
-  double time_from(int first, const float* image, int repeats);
-
-  // Seconds of the steps from unit `first` on, once for each of `runs`, as they are within a network: before
-  // each run `between` is read, which leaves the caches as the network's other layers would, and the earlier
-  // steps make the inputs anew.
-  std::vector<double> time_alone(int first, const float* image, int runs, std::span<const float> between);
+  // Seconds of the steps from unit `first` on, once for each of `runs`. Before each run the earlier steps make
+  // their inputs anew, so that these lie in the caches as they do within a network.
+  std::vector<double> time(int first, const float* image, int runs);
 
  private:
   std::size_t first_step(int unit) const;
   void run_steps(std::size_t begin, std::size_t end);
+  double timed(std::size_t begin);
   void store_output(float* output) const;
 
   Model model_;

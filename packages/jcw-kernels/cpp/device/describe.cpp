@@ -1,7 +1,11 @@
 #include "device/describe.hpp"
 
+#include <sched.h>
+
 #include <array>
+#include <cstddef>
 #include <fstream>
+#include <string>
 #include <utility>
 
 #include "core/error.hpp"
@@ -17,18 +21,37 @@ constexpr std::array<std::pair<const char*, const char*>, 14> kParts = {{
     {"0xd44", "Cortex-X1"}, {"0xd49", "Neoverse-N2"},
 }};
 
-// The value of the first line "key : value" whose key is `wanted`.
+// The one that the program is pinned to, or else the first. Phones have fast and slow ones.
+std::string processor() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::size_t index = 0;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    while (index + 1 < CPU_SETSIZE && !CPU_ISSET(index, &allowed)) ++index;
+  return std::to_string(index);
+}
+
+// Key and value of a line "key : value"; two empty strings for another line.
+std::pair<std::string, std::string> entry(const std::string& line) {
+  const std::size_t colon = line.find(':');
+  if (colon == std::string::npos || colon == 0) return {};
+  const std::size_t end = line.find_last_not_of(" \t", colon - 1), begin = line.find_first_not_of(" \t", colon + 1);
+  return {line.substr(0, end + 1), begin == std::string::npos ? "" : line.substr(begin)};
+}
+
+// What is said of this processor under the key `wanted`, or else of the first that it is said of.
 std::string cpuinfo(const std::string& wanted) {
+  const std::string here = processor();
   std::ifstream file("/proc/cpuinfo");
-  std::string line;
+  std::string line, current, first;
   while (std::getline(file, line)) {
-    const std::size_t colon = line.find(':');
-    if (colon == std::string::npos || line.compare(0, wanted.size(), wanted) != 0) continue;
-    if (line.find_last_not_of(" \t", colon - 1) + 1 != wanted.size()) continue;
-    const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
-    return begin == std::string::npos ? "" : line.substr(begin);
+    const auto [key, value] = entry(line);
+    if (key == "processor") current = value;
+    if (key != wanted) continue;
+    if (current == here) return value;
+    if (first.empty()) first = value;
   }
-  return "";
+  return first;
 }
 
 std::string part_name(const std::string& part) {

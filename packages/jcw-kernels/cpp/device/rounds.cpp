@@ -14,6 +14,12 @@ std::vector<float> some_image(std::int64_t floats) {
   return image;
 }
 
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 template <class Time>
 void print_round(std::vector<std::unique_ptr<Timed>>& timed, std::size_t first, int round, const Time& time) {
   std::printf("{\"first\": %zu, \"round\": %d, \"seconds\": [", first, round);
@@ -38,12 +44,12 @@ void Timed::warm_up() {
 }
 
 double Timed::visit(double visit) {
-  const double one = program_->time_from(first_, image_.data(), 1);
-  const double repeats = std::round(visit / std::max(one, 1e-7));
-  return program_->time_from(first_, image_.data(), static_cast<int>(std::clamp(repeats, 1.0, 1e9)));
+  // Three are the fewest of which one may be disturbed.
+  const double runs = std::round(visit / std::max(program_->time(first_, image_.data(), 1)[0], 1e-7));
+  return median(program_->time(first_, image_.data(), static_cast<int>(std::clamp(runs, 3.0, 1e6))));
 }
 
-double Timed::once() { return program_->time_from(0, image_.data(), 1); }
+double Timed::once() { return program_->time(0, image_.data(), 1)[0]; }
 
 void print_rounds(std::vector<std::unique_ptr<Timed>>& timed, std::size_t first, int rounds, double visit) {
   for (const auto& one : timed)

@@ -16,7 +16,7 @@ class Timed {
 
   const Program& program() const { return *program_; }
   void warm_up();
-  // Mean seconds of one image, repeated for `visit` seconds on warm caches.
+  // Median seconds of one image, repeated for about `visit` seconds.
   double visit(double visit);
   // Seconds of a single pass over all steps, without a warm-up: for counting instructions.
   double once();

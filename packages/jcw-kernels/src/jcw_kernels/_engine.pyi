@@ -22,13 +22,8 @@ class Engine:
     def profile(self, image: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], rounds: int) -> list[float]:
         """Mean seconds of each step."""
 
-    def time_from(self, unit: int, image: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], repeats: int) -> float:
-        """Mean seconds of all steps from the unit with this number on."""
-
-    def time_alone(self, unit: int, image: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], runs: int, between: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)]) -> list[float]:
-        """
-        Seconds of all steps from the unit with this number on, for each run after reading `between`.
-        """
+    def time(self, unit: int, image: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], runs: int) -> list[float]:
+        """Seconds of all steps from the unit with this number on, for each run."""
 
     def poison(self) -> None:
         """Fill all activations with NaN, for tests."""

@@ -82,8 +82,6 @@ class HostDevice:
 
 
 def _interleaved(timers: Sequence[Callable[[], float]], rounds: int) -> NDArray[np.float64]:
-    for timer in timers:
-        timer()
     return np.array([[timer() for timer in timers] for _ in range(rounds)], dtype=np.float64).reshape(
         rounds, -1
     )

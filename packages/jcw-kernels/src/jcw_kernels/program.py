@@ -16,8 +16,9 @@ from jcw_core.model import Model
 from jcw_kernels._engine import Engine
 from jcw_kernels.artefact import random_input, serialize
 
-_RUN_SECONDS = 50e-6
-"""Long beside the clock's own cost, short beside a scheduler's time slice."""
+_LEAST_RUNS = 3
+"""The fewest of which one may be disturbed."""
+_MOST_RUNS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Program:
             raise JcwError(f"threads is {threads}, expected 1 to 256")
         self._file = file
         self._engine = Engine(file, threads, isa)
-        self._warm = False
+        self._image: NDArray[np.float32] | None = None
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
@@ -119,22 +120,21 @@ class Program:
         ]
 
     def time(self, *, seconds: float = 0.02, first_unit: int = 0) -> float:
-        """Seconds of one image on warm caches: the median over short runs of repeats.
+        """Seconds of one image, the median of repeated runs.
 
-        A mean over the whole time would take in the moments at which another process has the core.
+        A mean would take in the moments at which another process has the core.
 
         Args:
-            seconds: how long to repeat, about.
-            first_unit: leave out what the units before this number cost.
+            seconds: how long to repeat, about; three runs at least.
+            first_unit: leave out what the units before this number cost. They run before each run, so
+                that the inputs lie in the caches as they do within a network.
         """
-        image = random_input(self.input_shape)
-        if not self._warm:
-            self._engine.run(image)
-            self._warm = True
-        once = max(self._engine.time_from(first_unit, image, 1), 1e-7)
-        repeats = max(1, round(_RUN_SECONDS / once))
-        runs = max(1, round(seconds / (once * repeats)))
-        return float(np.median([self._engine.time_from(first_unit, image, repeats) for _ in range(runs)]))
+        if self._image is None:
+            self._image = random_input(self.input_shape)
+            self._engine.run(self._image)
+        once = max(self._engine.time(first_unit, self._image, 1)[0], 1e-7)
+        runs = min(max(_LEAST_RUNS, round(seconds / once)), _MOST_RUNS)
+        return float(np.median(self._engine.time(first_unit, self._image, runs)))
 
     def save(self, path: Path | str) -> None:
         """Write ``model.jcw``: a temporary file first, then a rename."""

@@ -99,7 +99,8 @@ class WholeRun:
 
     Args:
         scale: layers in a network find caches colder than a layer that is timed alone; above 0.
-        overhead_ms: what does not depend on the layers; at least 0.
+        overhead_ms: what does not depend on the layers; negative where small networks stay in caches
+            that large ones do not fit into.
 
     Raises:
         FormatError: a value out of range.
@@ -109,7 +110,7 @@ class WholeRun:
     overhead_ms: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.scale < np.inf and 0 <= self.overhead_ms < np.inf):
+        if not (0 < self.scale < np.inf and np.isfinite(self.overhead_ms)):
             raise FormatError(f"impossible cost of a whole run: {self}")
 
 

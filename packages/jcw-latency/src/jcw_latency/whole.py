@@ -68,19 +68,18 @@ def with_whole_run(
 def fit(sums: NDArray[np.float64], measured: NDArray[np.float64]) -> WholeRun:
     """The line with the least mean relative error; medians of whole runs have outliers, too.
 
-    The best line goes through two of the points, or through one and lies on the edge of what is
-    possible: no constant, or the least scale.
+    The best line goes through two of the points, or through one and has the least scale. Its constant
+    is negative where small networks stay in caches that large ones do not fit into.
 
     Args:
         sums: milliseconds of all layers of each network, (n,), above 0.
         measured: milliseconds of its whole run, (n,).
     """
-    lines = [(_LEAST_SCALE, 0.0), *((float(m / s), 0.0) for s, m in zip(sums, measured, strict=True))]
-    lines += [(_LEAST_SCALE, float(m - _LEAST_SCALE * s)) for s, m in zip(sums, measured, strict=True)]
+    lines = [(_LEAST_SCALE, float(m - _LEAST_SCALE * s)) for s, m in zip(sums, measured, strict=True)]
     for one, other in itertools.combinations(range(len(sums)), 2):
         if sums[one] != sums[other]:
             scale = float((measured[one] - measured[other]) / (sums[one] - sums[other]))
             lines.append((scale, float(measured[one] - scale * sums[one])))
-    possible = [(scale, constant) for scale, constant in lines if scale >= _LEAST_SCALE and constant >= 0]
+    possible = [(scale, constant) for scale, constant in lines if scale >= _LEAST_SCALE]
     best = min(possible, key=lambda line: float(np.abs((line[0] * sums + line[1]) / measured - 1).mean()))
     return WholeRun(*best)
