@@ -6,6 +6,7 @@ Times under emulation mean nothing; that each file arrives, runs and is answered
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -79,3 +80,25 @@ def test_a_network_is_profiled_and_checked(machine: Options, tmp_path: Path) -> 
     # Copied once by two commands, and tidied up.
     (there,) = Path(machine.folder).iterdir()
     assert there.read_bytes() == machine.program.read_bytes()
+
+
+CORES = """\
+processor\t: 0
+BogoMIPS\t: 38.40
+CPU part\t: 0xd05
+
+processor\t: 1
+CPU part\t: 0xd0b
+
+Hardware\t: a phone
+"""
+
+
+@pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason="takes a machine with two cores")
+def test_a_core_is_called_what_it_is(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "cpuinfo").write_text(CORES)
+    for mask, name in (("1", "Cortex-A55"), ("2", "Cortex-A76"), ("3", "Cortex-A55")):
+        command = ["taskset", mask, "qemu-aarch64-static", "-L", tmp_path, program, "describe"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout)["cpu"].partition(",")[0] == name

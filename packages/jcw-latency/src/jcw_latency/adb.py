@@ -33,7 +33,7 @@ class AdbOptions:
     connect: str = option("", help="address or address:port of a device on the network, to connect to first")
     folder: str = option("/data/local/tmp/jcw", help="folder there for the program and the files to be timed")
     core: int = option(-1, low=-1, high=4095, help="core to run on (taskset); -1 leaves it to the system")
-    launcher: str = option("", help="command there that runs the program, e.g. su 0")
+    launcher: str = option("", help="command there that starts the program, such as an emulator")
     threads: int = option(1, low=1, high=256, help="threads per image")
     isa: str = option("", help="instruction set to force")
 

@@ -26,7 +26,7 @@ class SshOptions:
     config: Path | None = option(None, help="configuration file for ssh in place of the user's own")
     folder: str = option(".cache/jcw", help="folder there for the program and the files to be timed")
     core: int = option(-1, low=-1, high=4095, help="core to run on (taskset); -1 leaves it to the system")
-    launcher: str = option("", help="command there that runs the program, e.g. sudo chrt -f 50")
+    launcher: str = option("", help="command there that starts the program, e.g. sudo chrt -f 50")
     threads: int = option(1, low=1, high=256, help="threads per image")
     isa: str = option("", help="instruction set to force")
     connect_seconds: int = option(15, low=1, high=3600, help="patience for a host that does not answer")
