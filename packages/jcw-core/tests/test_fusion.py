@@ -96,7 +96,7 @@ def test_problems_of_the_backbones(build) -> None:
     for unit, problem in zip(fuse(network), problems, strict=True):
         shape = network.shapes[unit.output]
         assert (problem.out_channels, problem.out_height, problem.out_width) == (*shape, 1, 1)[:3]
-        assert problem.is_depthwise == unit.node.is_depthwise
+        assert problem.is_depthwise == network.is_depthwise(unit.node)
         half = problem_of(network, unit, 0.5)
         assert half.macs == pytest.approx(problem.macs / 2)
 
@@ -108,6 +108,7 @@ def test_every_unit_has_a_problem(network: Network) -> None:
         shape = network.shapes[unit.output]
         assert (problem.out_channels, problem.out_height, problem.out_width) == (*shape, 1, 1)[:3]
         assert problem.macs == network.node_macs(unit.node)
+        assert problem.is_depthwise == network.is_depthwise(unit.node)
         assert problem.activation == unit.activation
         assert problem.residual == (unit.residual is not None)
 

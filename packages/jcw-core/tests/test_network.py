@@ -146,8 +146,22 @@ def test_builder_and_network_agree() -> None:
     assert network.consumers["stem_relu"] == ("block.conv1", "block.add")
     assert "fc" in network
     assert "fc2" not in network
-    assert network["dw"].is_depthwise
-    assert not network["stem"].is_depthwise
+    assert [node.name for node in network if network.is_depthwise(node)] == ["dw"]
+
+
+@given(networks())
+def test_depthwise_is_one_output_channel_for_each_input(network: Network) -> None:
+    for node in network:
+        if node.op == "conv2d" and node.attributes["groups"] != 1:
+            channels = {network.shapes[node.inputs[0]][0], network.shapes[node.name][0]}
+            assert network.is_depthwise(node) == (channels == {node.attributes["groups"]})
+
+
+def test_groups_of_several_inputs_and_one_output_are_not_depthwise() -> None:
+    net = NetworkBuilder("net", (8, 4, 4))
+    net.conv("grouped", 4, 3, groups=4)
+    network = net.build()
+    assert not network.is_depthwise(network["grouped"])
 
 
 def test_every_operation_is_exercised_by_the_strategy() -> None:

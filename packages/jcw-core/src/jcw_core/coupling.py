@@ -132,10 +132,9 @@ def _layout(
     if node.op == "linear":
         return axes.open(node.name, size)
     if node.op == "conv2d":
-        groups = integer(node.attributes, "groups")
-        if groups == 1:
+        if integer(node.attributes, "groups") == 1:
             return axes.open(node.name, size)
-        if groups == size == network.shapes[node.inputs[0]][0]:
+        if network.is_depthwise(node):
             return inputs[0]
         axes.fix(inputs[0])
         return axes.open(node.name, size, fixed=True)

@@ -55,11 +55,6 @@ class Node:
         }
         object.__setattr__(self, "attributes", MappingProxyType(checked))
 
-    @property
-    def is_depthwise(self) -> bool:
-        """True for a convolution that is grouped channel by channel."""
-        return self.op == "conv2d" and self.attributes["groups"] == self.attributes["out_channels"] != 1
-
     def __hash__(self) -> int:
         return hash((self.name, self.op, self.inputs, tuple(self.attributes.items())))
 
@@ -181,6 +176,13 @@ class Network:
     def input_shapes(self, node: Node) -> list[Shape]:
         """Shapes of the inputs of ``node``."""
         return [self.shapes[name] for name in node.inputs]
+
+    def is_depthwise(self, node: Node) -> bool:
+        """True for a convolution that is grouped channel by channel, with one output for each input."""
+        if node.op != "conv2d":
+            return False
+        inputs = self.shapes[node.inputs[0]][0]
+        return node.attributes["groups"] == node.attributes["out_channels"] == inputs != 1
 
     @cached_property
     def parameter_shapes(self) -> Mapping[str, Shape]:

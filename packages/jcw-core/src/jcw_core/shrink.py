@@ -30,15 +30,17 @@ def shrink(network: Network, architecture: Architecture) -> Network:
             found = "no such group" if group is None else f"it has {group.channels} channels"
             found += " and may not be cut" if group is not None and group.fixed else ""
             raise ArchitectureError(f"{network.name}: width {width} for group {name!r}: {found}")
-    return Network(network.name, tuple(_shrunk(node, coupling, architecture.widths) for node in network))
+    return Network(
+        network.name, tuple(_shrunk(network, node, coupling, architecture.widths) for node in network)
+    )
 
 
-def _shrunk(node: Node, coupling: Coupling, widths: Mapping[str, int]) -> Node:
+def _shrunk(network: Network, node: Node, coupling: Coupling, widths: Mapping[str, int]) -> Node:
     changed: dict[str, int] = {}
     channels = coupling.channels(node.name, widths)
     if node.op == "conv2d":
         changed["out_channels"] = channels
-        if node.is_depthwise:
+        if network.is_depthwise(node):
             changed["groups"] = channels
     elif node.op == "linear":
         changed["out_features"] = channels

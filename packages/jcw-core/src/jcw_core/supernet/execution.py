@@ -91,10 +91,10 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
     weight, bias = tensors[f"{node.name}.weight"], tensors.get(f"{node.name}.bias")
     if node.op == "linear":
         return F.linear(value, weight, bias)
-    # A grouped convolution keeps its group count unless it is depthwise, where it follows the width.
-    groups = len(weight) if node.is_depthwise else node.attributes["groups"]
+    # Not the attribute: the groups of a depthwise convolution follow the width.
+    groups = value.shape[1] // weight.shape[1]
     attributes = node.attributes
-    return F.conv2d(value, weight, bias, pair(attributes, "stride"), pair(attributes, "padding"), 1, groups)  # type: ignore[arg-type]
+    return F.conv2d(value, weight, bias, pair(attributes, "stride"), pair(attributes, "padding"), 1, groups)
 
 
 def _pool(function: Callable[..., Tensor]) -> Callable[[Node, list[Tensor], bool], Tensor]:
