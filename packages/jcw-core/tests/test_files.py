@@ -66,6 +66,45 @@ def test_an_error_while_writing_keeps_the_old_file(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["file"]
 
 
+def left_by_a_killed_writer(path: Path, *, age: float) -> Path:
+    """The temporary file of a process that was killed ``age`` seconds ago."""
+    before = set(path.parent.iterdir())
+    code = WRITER.replace("for _ in range(2000):", "print('open', flush=True)\n            while True:")
+    with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() + writer.stdout.readline() == b"ready\nopen\n"
+        writer.kill()
+    (left,) = set(path.parent.iterdir()) - before
+    os.utime(left, (time.time() - age,) * 2)
+    return left
+
+
+def test_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "[1].json"
+    old = [left_by_a_killed_writer(path, age=3600) for _ in range(2)]
+    assert not old[0].exists()
+    assert old[1].exists()
+    young = left_by_a_killed_writer(path, age=0)
+    another = left_by_a_killed_writer(tmp_path / "1.json", age=3600)
+    editor = tmp_path / ".[1].json.swp"
+    editor.touch()
+    os.utime(editor, (0, 0))
+    write_json(path, {})
+    assert set(tmp_path.iterdir()) == {path, young, another, editor}
+
+
+def test_two_writers_of_one_file_leave_each_other_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with atomic(path) as slow:
+        slow.write_text("slow")
+        os.utime(slow, (0, 0))
+        with atomic(path) as fast:
+            fast.write_text("fast")
+        assert path.read_text() == "fast"
+    assert path.read_text() == "slow"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
 def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     old = os.umask(0o027)
     try:

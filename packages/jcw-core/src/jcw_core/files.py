@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +18,24 @@ from jcw_core.errors import FormatError
 
 _WHOLE = 256 * 2**20
 """Files up to this size are hashed by content, larger ones by name, size and time."""
+_TEMPORARY = ".jcw-part"
+"""End of the names of files that are being written: no other program makes files of this name."""
+_OLD = 60.0
+"""Seconds without a change after which a temporary file that nobody has locked was abandoned."""
 
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path`` that replaces it when the block ends without an error."""
+    """Yield a temporary path beside ``path`` that replaces it when the block ends without an error.
+
+    What writers of the same file left behind when they were killed, a minute ago or earlier, is removed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
+    _remove_abandoned(path)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_TEMPORARY, dir=path.parent)
     temporary = Path(name)
+    with suppress(OSError):  # a file system without locks, where nothing is found abandoned either
+        fcntl.flock(handle, fcntl.LOCK_EX)
     try:
         yield temporary
         with temporary.open("rb") as file:
@@ -32,6 +44,19 @@ def atomic(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove old temporary files of ``path`` whose lock nobody holds: a lock ends with its process.
+
+    Old ones only, because a library that writes by renaming leaves its caller without the lock.
+    """
+    for found in path.parent.glob(f".{glob.escape(path.name)}.*{_TEMPORARY}"):
+        with suppress(OSError), found.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - os.fstat(file.fileno()).st_mtime > _OLD:
+                found.unlink()
 
 
 def _umask() -> int:
