@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,40 @@ def test_records_read_what_they_wrote(tmp_path: Path) -> None:
     assert Front.read(tmp_path / "front.json") == FRONT
     ChosenModel.write_all(tmp_path / "index.json", [MODEL])
     assert ChosenModel.read_all(tmp_path / "index.json") == [MODEL]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("id", ""), ("id", 3), ("weights", None), ("kept_weights", 1.5), ("kept_weights", True), ("kept_weights", -1),
+        ("requested_latency_ms", "fast"), ("requested_latency_ms", float("nan")), ("search_error", [0.1]),
+        ("predicted_latency_ms", -1.0), ("predicted_latency_ms", float("inf")), ("architecture", {"widths": 3}),
+    ],
+)  # fmt: skip
+def test_bad_values_of_models_are_named(tmp_path: Path, key: str, value: object) -> None:
+    path = tmp_path / "index.json"
+    ChosenModel.write_all(path, [MODEL, replace(MODEL, id="m2")])
+    document = json.loads(path.read_text())
+    document["models"][1][key] = value
+    path.write_text(json.dumps(document))
+    with pytest.raises(FormatError, match=rf"index\.json: models\[1\]\.{key}"):
+        ChosenModel.read_all(path)
+
+
+def test_models_that_share_a_name_or_lack_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "index.json"
+    ChosenModel.write_all(path, [MODEL, MODEL])
+    with pytest.raises(FormatError, match=r"index\.json: two models have the id 'm1'"):
+        ChosenModel.read_all(path)
+    document = json.loads(path.read_text())
+    for rows, message in (
+        (None, "models is None"),
+        ([7], r"models\[0\]: found 7"),
+        ([{}], r".*expected the keys"),
+    ):
+        write_json(path, {**document, "models": rows})
+        with pytest.raises(FormatError, match=rf"index\.json: {message}"):
+            ChosenModel.read_all(path)
 
 
 _values = (

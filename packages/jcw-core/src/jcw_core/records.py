@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jcw_core.architecture import Architecture
-from jcw_core.errors import FormatError, JcwError
+from jcw_core.errors import ArchitectureError, FormatError, JcwError
 from jcw_core.files import read_json, write_json
 
 TABLE = "table.npz"
@@ -128,12 +130,55 @@ class ChosenModel:
 
     @staticmethod
     def read_all(path: Path) -> list[ChosenModel]:
-        """Read ``models/index.json``. Raises ``FormatError`` for anything else."""
-        document = read_json(path, kind="jcw-models/1")
-        try:
-            return [
-                ChosenModel(**{**row, "architecture": Architecture.from_dict(row["architecture"])})
-                for row in document["models"]
-            ]
-        except (KeyError, TypeError, JcwError) as error:
-            raise FormatError(f"{path}: not a list of models ({error}); run again") from None
+        """Read ``models/index.json``. Raises ``FormatError``, with the key, for anything else."""
+        rows = read_json(path, kind="jcw-models/1").get("models")
+        if not isinstance(rows, list):
+            raise FormatError(f"{path}: models is {rows!r:.60}, expected a list; run again")
+        models = [_model(row, f"{path}: models[{index}]") for index, row in enumerate(rows)]
+        twice = [name for name, count in Counter(m.id for m in models).items() if count > 1]
+        if twice:
+            raise FormatError(f"{path}: two models have the id {twice[0]!r}; run again")
+        return models
+
+
+def _model(row: Any, where: str) -> ChosenModel:
+    """One row of ``models/index.json``; ``where`` says which in errors."""
+    if not isinstance(row, dict) or row.keys() != {"architecture", *_KEYS}:
+        found = sorted(row) if isinstance(row, dict) else row
+        expected = ["architecture", *_KEYS]
+        raise FormatError(
+            f"{where}: found {found!r:.120}, expected the keys {', '.join(expected)}; run again"
+        )
+    for key, (fits, expected_kind) in _KEYS.items():
+        if not fits(row[key]):
+            raise FormatError(f"{where}.{key} is {row[key]!r:.60}, expected {expected_kind}; run again")
+    try:
+        return ChosenModel(**{**row, "architecture": Architecture.from_dict(row["architecture"])})
+    except ArchitectureError as error:
+        raise FormatError(f"{where}.architecture: {error}; run again") from None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_amount(value: Any) -> bool:
+    """A finite number that is not negative, or None."""
+    return value is None or (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+    )
+
+
+_KEYS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "id": (_is_text, "a name"),
+    "requested_latency_ms": (_is_amount, "milliseconds or null"),
+    "predicted_latency_ms": (_is_amount, "milliseconds or null"),
+    "search_error": (_is_amount, "a share or null"),
+    "kept_weights": (_is_count, "a whole number"),
+    "weights": (_is_text, "the name of a file"),
+}
+"""What each key of a chosen model must be, beside its architecture."""
