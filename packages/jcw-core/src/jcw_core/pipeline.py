@@ -9,7 +9,7 @@ from typing import Literal
 
 from jcw_core.context import Context
 from jcw_core.errors import JcwError, PluginError
-from jcw_core.protocols import Stage
+from jcw_core.protocols import Delegating, Stage
 from jcw_core.recipe import canonical, paths_in
 
 
@@ -86,7 +86,10 @@ def run(
 
 def _inputs_key(context: Context, stage: Stage) -> str:
     """Fingerprint of all that the stage's result depends on: options, files, and who wrote the stage."""
-    tables = {name: context.recipe.table(name) for name in ("run", *stage.reads, stage.section) if name}
+    read = ["run", *stage.reads, stage.section]
+    if isinstance(stage, Delegating):
+        read += stage.plugins_read(context.recipe, context.registry)
+    tables = {name: context.recipe.table(name) for name in read if name}
     parts = {name: canonical(options) for name, options in tables.items()}
     origin = context.registry.stages.origins[stage.name]
     files = {name: context.path(name) for name in stage.needs(context.recipe, context.registry)}

@@ -162,6 +162,15 @@ class Objective(Protocol):
         """Load what the evaluation needs (a table, a supernet) from the run."""
 
 
+@runtime_checkable
+class Configured(Protocol):
+    """What an ``Objective`` may have besides: recipe tables that change its values beyond its files."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the tables, each owned by a stage."""
+
+
 class Selection(Protocol):
     """A strategy that chooses the next population."""
 
@@ -298,6 +307,14 @@ class Stage(Protocol):
 
         Checkpoints go to ``context.directory.scratch(name)``. Raises ``JcwError``.
         """
+
+
+@runtime_checkable
+class Delegating(Protocol):
+    """What a ``Stage`` may have besides, when plugins that the recipe names do part of its work."""
+
+    def plugins_read(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+        """Recipe tables that change what those plugins do, beside its own ``reads``."""
 
 
 class ReportSection(Protocol):

@@ -16,6 +16,9 @@ from jcw_core.space import Bound
 
 T = TypeVar("T")
 
+TABLES = ("run", "network", "data", "device", "space")
+"""Tables of every recipe; the others belong to stages."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -86,9 +89,18 @@ class Recipe:
         raise PluginError(f"no installed stage reads {cls.__name__}")
 
     def table(self, name: str) -> Any:
-        """The options of one table, as a stage names it in ``reads``."""
+        """The options of one table, as a stage names it in ``reads``.
+
+        Raises:
+            PluginError: no recipe has such a table with the stages that are installed.
+        """
         if name == "data":
             return {"data": self.data, "split": self.split}
+        if name not in self.stages and name not in TABLES:
+            known = ", ".join([*TABLES, *self.stages])
+            raise PluginError(
+                f"a plugin reads the recipe table [{name}], which no stage owns; there is: {known}"
+            )
         return self.stages[name] if name in self.stages else getattr(self, name)
 
 
@@ -114,7 +126,7 @@ def load_recipe(path: Path, registry: Registry, overrides: Mapping[str, Any] | N
     _override(document, overrides or {})
     where = Location(path, text)
     owned = {s.section: s.options for s in registry.stages.values() if s.section and s.options}
-    known = ["run", "network", "data", "device", "space", *owned]
+    known = [*TABLES, *owned]
     for table, content in document.items():
         if table not in known:
             hint = f"; install {PROVIDERS[table]}" if table in PROVIDERS else ""

@@ -10,7 +10,7 @@ from jcw_core import records
 from jcw_core.context import Context
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.options import Location
-from jcw_core.protocols import Selection
+from jcw_core.protocols import Configured, Selection
 from jcw_core.recipe import Recipe
 from jcw_core.registry import Registry
 from jcw_search import checkpoint
@@ -44,6 +44,11 @@ class SearchStage:
             except PluginError as error:
                 raise _error(recipe, "objectives", error) from None
         return tuple(needed)
+
+    def plugins_read(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+        """The recipe tables that the chosen objectives read."""
+        chosen = [registry.objectives[name] for name in recipe.options(SearchOptions).objectives]
+        return tuple(table for found in chosen if isinstance(found, Configured) for table in found.reads)
 
     def run(self, context: Context) -> Sequence[str]:
         """Search, from the last checkpoint if there is one, and write the front."""

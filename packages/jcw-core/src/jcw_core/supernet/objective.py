@@ -20,6 +20,8 @@ class SupernetObjective:
     name: Literal["error", "loss"]
     unit: str
     needs: tuple[str, ...] = (SUPERNET,)
+    # Calibration and training between generations happen in the search.
+    reads: tuple[str, ...] = ("supernet",)
 
     def open(self, context: Context) -> Evaluator:
         """Load the supernet and the images."""
