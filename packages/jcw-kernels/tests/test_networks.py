@@ -11,6 +11,7 @@ from jcw_core.backbones.mobilenet_v1 import MOBILENET_V1
 from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
 from jcw_core.backbones.resnet import RESNET18
 from jcw_core.model import Model
+from jcw_core.network_builder import NetworkBuilder
 from jcw_kernels import compile_model
 
 BACKBONES = [RESNET18, MOBILENET_V1, MOBILENET_V2]
@@ -64,6 +65,21 @@ def test_tensors_that_share_memory_leave_nothing_behind(backbone, isa, rng):
     for threads in (1, 2):
         got = poisoned(compile_model(model, isa=isa, threads=threads), image)
         assert np.abs(got - want).max() <= 1e-4 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("size", [(60, 61), (61, 60), (61, 61)])
+def test_odd_sizes_leave_nothing_behind(size, isa, rng):
+    """Of planes split by a stride, some have a row or a column less."""
+    b = NetworkBuilder("net", (3, *size))
+    for i, (width, stride) in enumerate([(40, 1), (24, 1), (48, 2)]):
+        b.conv(f"conv{i}", width, 3, stride=stride)
+    network = b.build()
+    arrays = weights_for(network, rng)
+    image = rng.standard_normal((1, 3, *size), dtype=np.float32)
+    want = reference.run(network, arrays, image[0])
+    for threads in (1, 2):
+        got = poisoned(compile_model(Model(network, arrays), isa=isa, threads=threads), image)
+        assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
 
 
 def test_buffers_are_reused(rng):

@@ -32,13 +32,26 @@ bool ends_rows(const Operation& o) {
   return o.kind == Kind::convolution || o.kind == Kind::elementwise;
 }
 
-void clear_planes(const Layout& layout, float* data, Range planes, bool rows) {
+// Rows and columns that the operation writes of each of its planes per channel: in odd sizes, the later phases of
+// a stride have one less.
+std::vector<Pair> extents(const Binder& binder, const Operation& o) {
+  const Tensor& tensor = binder.tensor(o.write);
+  if (o.kind != Kind::relayout) return {{tensor.layout.height, tensor.layout.width}};
+  const auto count = [](int size, int phase, int stride) { return (size - phase + stride - 1) / stride; };
+  std::vector<Pair> all;
+  for (const Phase& phase : o.phases)
+    all.push_back({count(tensor.shape.height, phase.y, o.stride.y), count(tensor.shape.width, phase.x, o.stride.x)});
+  return all;
+}
+
+void clear_planes(const Layout& layout, const std::vector<Pair>& written, float* data, Range planes, bool rows) {
   for (std::int64_t p = planes.begin; p < planes.end; ++p) {
+    const Pair size = written[static_cast<std::size_t>(p) % written.size()];
     float* const plane = data + p * layout.plane;
     std::fill(plane + layout.blocks() * kBlock, plane + layout.plane, 0.0f);
     if (!rows) continue;
     for (std::int64_t y = 0; y < layout.height; ++y)
-      std::fill(plane + y * layout.row + layout.width, plane + (y + 1) * layout.row, 0.0f);
+      std::fill(plane + y * layout.row + (y < size.y ? size.x : 0), plane + (y + 1) * layout.row, 0.0f);
     std::fill(plane + layout.run(), plane + layout.blocks() * kBlock, 0.0f);
   }
 }
@@ -47,10 +60,10 @@ void clear_planes(const Layout& layout, float* data, Range planes, bool rows) {
 void clear_padding(Step& step, const Binder& binder, const Operation& o) {
   const Layout& layout = binder.tensor(o.write).layout;
   float* const data = binder.view(o.write).data;
-  step.run = [layout, data, rows = !ends_rows(o), write = std::move(step.run)](int part, int parts) {
+  step.run = [layout, data, written = extents(binder, o), rows = !ends_rows(o), write = std::move(step.run)](int part, int parts) {
     float* const begin = data - layout.lead();
     if (part == 0) std::fill(begin, data, 0.0f);
-    clear_planes(layout, data, slice(layout.planes, part, parts), rows);
+    clear_planes(layout, written, data, slice(layout.planes, part, parts), rows);
     if (part == parts - 1) std::fill(data + layout.planes * layout.plane, begin + layout.floats(), 0.0f);
     write(part, parts);
   };
