@@ -192,6 +192,17 @@ void Arena::guard([[maybe_unused]] std::int64_t begin, [[maybe_unused]] std::int
 #endif
 }
 
+void Scratch::reserve(std::int64_t floats) {
+  if (floats > kLargestArena) throw FormatError("a layer needs more than 8 GB for what it computes with");
+  floats_ = std::max(floats_, (floats + kBlock - 1) / kBlock * kBlock);
+}
+
+void Scratch::allocate(int threads) {
+  if (!floats_) return;
+  memory_ = std::make_unique<Arena>(static_cast<std::size_t>(threads * (floats_ + kBlock)));
+  for (int i = 1; i <= threads; ++i) memory_->guard(i * (floats_ + kBlock) - kBlock, i * (floats_ + kBlock));
+}
+
 MemoryPlan plan_memory(const Lowered& lowered) { return Planner(lowered).run(); }
 
 }  // namespace jcw

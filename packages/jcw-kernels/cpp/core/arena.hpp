@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "lower.hpp"
@@ -25,6 +26,19 @@ class Arena {
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
   float* data_ = nullptr;
+};
+
+// Memory in which each thread keeps what it needs only within a step. Steps reserve when they are made.
+class Scratch {
+ public:
+  void reserve(std::int64_t floats);
+  void allocate(int threads);
+  std::int64_t floats() const { return floats_; }  // of one thread
+  float* of(int thread) const { return memory_->data() + thread * (floats_ + kBlock); }
+
+ private:
+  std::int64_t floats_ = 0;
+  std::unique_ptr<Arena> memory_;
 };
 
 struct MemoryPlan {

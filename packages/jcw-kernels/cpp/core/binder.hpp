@@ -76,6 +76,10 @@ class Binder {
 };
 
 Step make_convolution(const Binder& binder, const Operation& o);
+// Whether a layer with this share of kept weights is to be made by make_winograd. Throws DeviceError when the
+// environment variable JCW_WINOGRAD is neither "always" nor "never".
+bool winograd_pays(const Binder& binder, const Operation& o, double density);
+Step make_winograd(const Binder& binder, const Operation& o);  // without density and macs
 Step make_windowed(const Binder& binder, const Operation& o);
 Step make_linear(const Binder& binder, const Operation& o);
 Step make_elementwise(const Binder& binder, const Operation& o);

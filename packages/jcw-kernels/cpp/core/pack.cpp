@@ -1,11 +1,10 @@
 #include "pack.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace jcw {
 namespace {
-
-constexpr int kGroup = 4;
 
 int groups_of(const Unit& unit, int channels) { return (unit.out.channels + channels - 1) / channels; }
 
@@ -64,6 +63,26 @@ void close(Packed& packed) {
   packed.offsets.insert(packed.offsets.end(), kAhead, last);
 }
 
+// G of F(2, 3) times three values `step` apart; four values `out_step` apart.
+void transform(const double* in, int step, double* out, int out_step) {
+  const double ends = 0.5 * (in[0] + in[2 * step]), middle = 0.5 * in[step];
+  out[0] = in[0];
+  out[out_step] = ends + middle;
+  out[2 * out_step] = ends - middle;
+  out[3 * out_step] = in[2 * step];
+}
+
+// G g G^T of one 3 x 3 window.
+std::array<double, 16> transformed(const Unit& unit, int out, int in) {
+  std::array<double, 9> window;
+  std::array<double, 12> rows;
+  std::array<double, 16> points;
+  for (int tap = 0; tap < 9; ++tap) window[static_cast<std::size_t>(tap)] = weight(unit, out, in, tap);
+  for (int x = 0; x < 3; ++x) transform(window.data() + x, 3, rows.data() + x, 3);
+  for (int y = 0; y < 4; ++y) transform(rows.data() + 3 * y, 1, points.data() + 4 * y, 1);
+  return points;
+}
+
 }  // namespace
 
 Packed pack_sparse(const Unit& unit, int blocks, const Address& address) {
@@ -114,6 +133,32 @@ Packed pack_dense(const Unit& unit, int channels, int blocks, const Address& add
   }
   packed.starts.push_back(entries);
   close(packed);
+  return packed;
+}
+
+Packed pack_winograd(const Unit& unit, int channels, int blocks, std::int64_t plane) {
+  Packed packed;
+  packed.groups = groups_of(unit, channels);
+  packed.blocks = blocks;
+  packed.bias = padded_bias(unit, channels);
+  for (int in = 0; in < unit.in.channels; ++in) packed.offsets.push_back(static_cast<std::int32_t>(in * plane));
+  close(packed);
+  const std::size_t point = static_cast<std::size_t>(packed.groups) * static_cast<std::size_t>(unit.in.channels * channels);
+  packed.weights.resize(16 * point);
+  std::size_t at = 0;
+  for (int block = 0; block < blocks; ++block) {
+    const Range slice = block_channels(unit, block, blocks);
+    packed.dense_starts.push_back(slice.begin);
+    for (int group = 0; group < packed.groups; ++group) {
+      packed.starts.push_back(static_cast<std::int32_t>(at) / channels);
+      for (int in = slice.begin; in < slice.end; ++in)
+        for (int r = 0; r < channels; ++r, ++at) {
+          const std::array<double, 16> points = transformed(unit, group * channels + r, in);
+          for (std::size_t p = 0; p < 16; ++p) packed.weights[p * point + at] = static_cast<float>(points[p]);
+        }
+    }
+  }
+  packed.starts.push_back(static_cast<std::int32_t>(at) / channels);
   return packed;
 }
 

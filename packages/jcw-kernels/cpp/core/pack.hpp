@@ -9,6 +9,8 @@
 
 namespace jcw {
 
+inline constexpr int kGroup = 4;  // output channels of a weight group
+
 inline constexpr std::int32_t kNowhere = INT32_MIN;
 
 // Address of the pixels that input (channel, tap_y, tap_x) multiplies, relative to the output pixel's;
@@ -28,6 +30,10 @@ Packed pack_sparse(const Unit& unit, int blocks, const Address& address);
 
 // Groups of `channels` output channels, all weights. For ungrouped convolutions.
 Packed pack_dense(const Unit& unit, int channels, int blocks, const Address& address);
+
+// All weights of a 3 x 3 convolution as G g G^T (see kernels/winograd.inl): 16 points of groups of `channels` output
+// channels. Input channels lie `plane` floats apart.
+Packed pack_winograd(const Unit& unit, int channels, int blocks, std::int64_t plane);
 
 // Share of weight groups that are not zero.
 double density(const Unit& unit);

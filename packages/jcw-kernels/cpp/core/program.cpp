@@ -25,7 +25,8 @@ Program::Program(Model model, int threads, const std::string& isa)
   for (const auto& [begin, end] : plan_.negative)
     std::fill(arena_.data() + begin, arena_.data() + end, -std::numeric_limits<float>::infinity());
   for (const auto& [begin, end] : plan_.guards) arena_.guard(begin, end);
-  steps_ = make_steps({&model_, &lowered_, &plan_, arena_.data(), &image_, kernels_});
+  steps_ = make_steps({&model_, &lowered_, &plan_, arena_.data(), &scratch_, &image_, kernels_});
+  scratch_.allocate(threads);
   for (Unit& unit : model_.units) unit.weight = {};  // the steps hold them packed
 }
 
@@ -68,6 +69,8 @@ void Program::poison() {
         std::fill_n(arena_.data() + plan_.offset[t] + c * layout.plane + y * layout.row, layout.width,
                     std::numeric_limits<float>::quiet_NaN());
   }
+  for (int i = 0; scratch_.floats() && i < threads(); ++i)
+    std::fill_n(scratch_.of(i), scratch_.floats(), std::numeric_limits<float>::quiet_NaN());
 }
 
 std::vector<double> Program::profile(const float* image, int rounds) {

@@ -21,7 +21,7 @@ class Program {
   int threads() const { return threads_.count(); }
   std::int64_t input_floats() const { return model_.input.size(); }
   std::int64_t output_floats() const { return model_.shape(model_.output).size(); }
-  std::int64_t memory_floats() const { return plan_.floats; }
+  std::int64_t memory_floats() const { return plan_.floats + threads() * scratch_.floats(); }
 
   // Dense images, input_floats() each, to dense outputs, output_floats() each.
   void run(const float* images, std::int64_t count, float* outputs);
@@ -47,6 +47,7 @@ class Program {
   Lowered lowered_;
   MemoryPlan plan_;
   Arena arena_;
+  Scratch scratch_;
   const float* image_ = nullptr;
   std::vector<Step> steps_;
   Threads threads_;

@@ -10,10 +10,11 @@ namespace {
 constexpr double kTileCache = 38e3;
 constexpr int kTilePixels = 96;
 
-int input_blocks(const Unit& unit, const Layout& in) {
-  if (unit.taps() == 1 || unit.stride != Pair{1, 1}) return 1;
+int input_blocks(const Unit& unit, const Layout& in, const Kernels& kernels) {
+  if (unit.taps() == 1) return 1;
+  const double cache = unit.stride == Pair{1, 1} ? kTileCache : kernels.strided_cache;
   const double span = kTilePixels + (unit.kernel.y - 1) * static_cast<double>(in.row) + unit.kernel.x;
-  const int blocks = static_cast<int>(span * sizeof(float) * unit.in.channels / kTileCache + 0.5);
+  const int blocks = static_cast<int>(span * sizeof(float) * unit.in.channels / cache + 0.5);
   return std::clamp(blocks, 1, unit.in.channels);
 }
 
@@ -42,11 +43,17 @@ Step make_convolution(const Binder& binder, const Operation& o) {
   Step step;
   step.density = density(unit);
   step.macs = step.density * static_cast<double>(unit.out.size() * unit.positions());
+  if (winograd_pays(binder, o, step.density)) {
+    Step winograd = make_winograd(binder, o);
+    winograd.density = step.density;
+    winograd.macs = step.macs;
+    return winograd;
+  }
   const double break_even = unit.taps() == 1 ? kernels.dense_from : kernels.dense_from_windowed;
   const bool dense = unit.groups == 1 && step.density >= break_even;
   step.kernel = dense ? "dense" : "sparse";
   auto state = std::make_shared<State>();
-  const int blocks = input_blocks(unit, binder.tensor(o.reads[0]).layout);
+  const int blocks = input_blocks(unit, binder.tensor(o.reads[0]).layout, kernels);
   state->packed = dense ? pack_dense(unit, kernels.dense_channels, blocks, binder.address(o))
                         : pack_sparse(unit, blocks, binder.address(o));
   binder.check_reach(o, state->packed.offsets, 0);

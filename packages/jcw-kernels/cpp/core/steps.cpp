@@ -27,7 +27,8 @@ Step make_step(const Binder& binder, const Operation& o) {
 }
 
 // True when whatever writes the tensor also writes the ends of its rows.
-bool ends_rows(const Operation& o) {
+bool ends_rows(const Operation& o, const Step& step) {
+  if (step.leaves_ends) return false;
   if (o.kind == Kind::windowed) return o.access != Access::by_two;
   return o.kind == Kind::convolution || o.kind == Kind::elementwise;
 }
@@ -60,7 +61,7 @@ void clear_planes(const Layout& layout, const std::vector<Pair>& written, float*
 void clear_padding(Step& step, const Binder& binder, const Operation& o) {
   const Layout& layout = binder.tensor(o.write).layout;
   float* const data = binder.view(o.write).data;
-  step.run = [layout, data, written = extents(binder, o), rows = !ends_rows(o), write = std::move(step.run)](int part, int parts) {
+  step.run = [layout, data, written = extents(binder, o), rows = !ends_rows(o, step), write = std::move(step.run)](int part, int parts) {
     float* const begin = data - layout.lead();
     if (part == 0) std::fill(begin, data, 0.0f);
     clear_planes(layout, written, data, slice(layout.planes, part, parts), rows);

@@ -13,10 +13,11 @@ namespace jcw {
 
 struct Step {
   int unit = 0;
-  std::string kernel;    // what a profile calls it: "sparse", "dense", "depthwise", ...
+  std::string kernel;    // what a profile calls it: "sparse", "dense", "winograd", ...
   double density = 1.0;  // share of weight groups kept
   double macs = 0.0;     // multiply-accumulates on kept weights
   double bytes = 0.0;    // activations and weights read and written, each once
+  bool leaves_ends = false;  // it writes only real pixels, not the zeros at the ends of rows
   std::function<void(int part, int parts)> run;  // any split of the work gives the same bits
 };
 
@@ -26,6 +27,7 @@ struct Bound {
   const Lowered* lowered;
   const MemoryPlan* plan;
   float* memory;
+  Scratch* scratch;
   const float* const* image;  // where the caller's image is at the time of the call
   const Kernels* kernels;
 };

@@ -10,12 +10,15 @@
 #include "windowed.inl"
 #include "windowed_by_two.inl"
 #include "windowed_square.inl"
+#include "winograd.inl"
 
 namespace {
 
 constexpr jcw::Kernels kTable = {
-    Isa::name, Isa::width, Isa::sparse_vectors, Isa::dense_channels, Isa::dense_from, Isa::dense_from_windowed, convolve, convolve_dense,
-    windowed,  windowed_square<3>, windowed_square<5>, windowed_by_two<3>, windowed_by_two<5>, linear, elementwise, relayout, global_mean, peak,
+    Isa::name, Isa::width, Isa::sparse_vectors, Isa::dense_channels, Isa::dense_vectors, Isa::dense_from,
+    Isa::dense_from_windowed, Isa::strided_cache, Isa::winograd_transform, Isa::winograd_tiles, Isa::winograd_cache,
+    convolve, convolve_dense, winograd_points, winograd_outputs, windowed, windowed_square<3>, windowed_square<5>,
+    windowed_by_two<3>, windowed_by_two<5>, linear, elementwise, relayout, global_mean, peak,
 };
 
 }  // namespace

@@ -47,6 +47,17 @@ struct Convolution {
   int groups, blocks;
 };
 
+// 3 x 3 convolution of stride 1 by tiles of 2 x 2 outputs, numbered row by row. Points and products lie as
+// [16 points][channel][tile], `point` and `plane` floats apart.
+struct Winograd {
+  Target target;    // mask unused
+  const float* in;  // channel 0, pixel 0
+  std::ptrdiff_t in_plane, in_row, out_row, plane, point;
+  int height, width;  // of the output
+  int padding_y, padding_x;
+  int tiles_per_row;
+};
+
 // Depthwise convolution and max pooling: one plane in, one plane out, the same taps in every plane.
 // Weights are channels x taps; taps that only meet padding are left out where offsets are used.
 struct Windowed {
@@ -110,11 +121,21 @@ struct Kernels {
   int width;           // floats per vector
   int tile_vectors;    // vectors per channel of the sparse tile
   int dense_channels;  // output channels per group of the dense tile
+  int dense_vectors;   // vectors per channel of the dense tile
   // Share of kept weight groups from which the dense tile was measured to be the faster one, for 1 x 1 and
   // for larger windows (benchmarks/layers.py).
   double dense_from, dense_from_windowed;
+  // Bytes of input that a tile of a strided convolution may touch before input channels are split into blocks.
+  double strided_cache;
+  // Winograd's form: what both transforms of one tile of one channel cost, in multiply-accumulates of the dense
+  // tile; the number of tiles that fewer take as long as, because weights arrive no faster; and bytes of points that
+  // a tile passes over before it is the next group's turn. Measured.
+  double winograd_transform, winograd_tiles, winograd_cache;
   void (*convolve)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*convolve_dense)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
+  // Input planes to the points of the tiles [tile_begin, tile_end), and products of points to outputs.
+  void (*winograd_points)(const Winograd&, float* points, int tile_begin, int tile_end, int channel_begin, int channel_end);
+  void (*winograd_outputs)(const Winograd&, const float* products, int tile_begin, int tile_end, int channel_begin, int channel_end);
   void (*windowed)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
   // Square windows of 3 and 5, all taps: depthwise at stride 1; depthwise and pooling at stride 2, by rows.
   void (*windowed_3)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);

@@ -13,6 +13,8 @@ struct Isa {
   static constexpr int plain_vectors = 8;
   // above 1: both tiles are of one shape here
   static constexpr double dense_from = 2.0, dense_from_windowed = 2.0;
+  static constexpr double strided_cache = 1e9;  // never split
+  static constexpr double winograd_transform = 165, winograd_tiles = 18, winograd_cache = 32e3;
   static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = false;
 
@@ -33,6 +35,12 @@ struct Isa {
     const auto in_order = [](vec v) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xD8)); };
     even = in_order(_mm256_shuffle_ps(a, b, 0x88));
     odd = in_order(_mm256_shuffle_ps(a, b, 0xDD));
+  }
+  // The inverse of load_pair: low and high hold even and odd by turns.
+  static void interleave(vec even, vec odd, vec& low, vec& high) {
+    const vec a = _mm256_unpacklo_ps(even, odd), b = _mm256_unpackhi_ps(even, odd);
+    low = _mm256_permute2f128_ps(a, b, 0x20);
+    high = _mm256_permute2f128_ps(a, b, 0x31);
   }
   // The vector that begins k lanes into a and goes on in b.
   template <int k>

@@ -12,6 +12,8 @@ struct Isa {
   static constexpr int dense_channels = 8, dense_vectors = 3;
   static constexpr int plain_vectors = 8;
   static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
+  static constexpr double strided_cache = 1e9;  // never split
+  static constexpr double winograd_transform = 270, winograd_tiles = 24, winograd_cache = 32e3;
   static constexpr bool has_masks = true;
   static constexpr bool slides_at_once = true;
 
@@ -36,9 +38,22 @@ struct Isa {
     even = _mm512_permutex2var_ps(a, evens, b);
     odd = _mm512_permutex2var_ps(a, odds, b);
   }
+  // The inverse of load_pair: low and high hold even and odd by turns.
+  static void interleave(vec even, vec odd, vec& low, vec& high) {
+    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    low = _mm512_permutex2var_ps(even, first, odd);
+    high = _mm512_permutex2var_ps(even, second, odd);
+  }
+  // The first n lanes; all from width on.
+  static __mmask16 first(int n) { return static_cast<__mmask16>(n >= 16 ? 0xFFFF : n > 0 ? (1 << n) - 1 : 0); }
+  // Writes the first `count` of 2 * width floats.
+  static void store_part(float* out, int count, vec low, vec high) {
+    _mm512_mask_storeu_ps(out, first(count), low);
+    _mm512_mask_storeu_ps(out + 16, first(count - 16), high);
+  }
   // Takes `count` floats, fewer than 2 * width, apart into those at even and at odd places.
   static void split_part(const float* in, int count, float* even, float* odd) {
-    const auto first = [](int n) { return static_cast<__mmask16>(n >= 16 ? 0xFFFF : n > 0 ? (1 << n) - 1 : 0); };
     vec a = _mm512_maskz_loadu_ps(first(count), in), b = _mm512_maskz_loadu_ps(first(count - 16), in + 16);
     const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i odds = _mm512_add_epi32(evens, _mm512_set1_epi32(1));

@@ -12,6 +12,9 @@ struct Isa {
   static constexpr int dense_channels = 8, dense_vectors = 3;
   static constexpr int plain_vectors = 8;
   static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
+  // caches of a Cortex-A72, modelled (benchmarks/arm_model.py)
+  static constexpr double strided_cache = 16e3;
+  static constexpr double winograd_transform = 220, winograd_tiles = 16, winograd_cache = 8e3;
   static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = true;
 
@@ -33,6 +36,11 @@ struct Isa {
     const float32x4x2_t pair = vld2q_f32(p);
     even = pair.val[0];
     odd = pair.val[1];
+  }
+  // The inverse of load_pair: low and high hold even and odd by turns.
+  static void interleave(vec even, vec odd, vec& low, vec& high) {
+    low = vzip1q_f32(even, odd);
+    high = vzip2q_f32(even, odd);
   }
   // The vector that begins k lanes into a and goes on in b.
   template <int k>

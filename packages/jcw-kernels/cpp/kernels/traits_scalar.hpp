@@ -11,6 +11,8 @@ struct Isa {
   static constexpr int plain_vectors = 4;  // vectors per step of one-channel kernels
   // above 1: both tiles are of one shape here
   static constexpr double dense_from = 2.0, dense_from_windowed = 2.0;
+  static constexpr double strided_cache = 1e9;  // never split
+  static constexpr double winograd_transform = 130, winograd_tiles = 16, winograd_cache = 32e3;
   static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = false;
 
@@ -38,6 +40,11 @@ struct Isa {
     const vec a = load(p), b = load(p + width);
     even = __builtin_shufflevector(a, b, 0, 2, 4, 6);
     odd = __builtin_shufflevector(a, b, 1, 3, 5, 7);
+  }
+  // The inverse of load_pair: low and high hold even and odd by turns.
+  static void interleave(vec even, vec odd, vec& low, vec& high) {
+    low = __builtin_shufflevector(even, odd, 0, 4, 1, 5);
+    high = __builtin_shufflevector(even, odd, 2, 6, 3, 7);
   }
   // The vector that begins k lanes into a and goes on in b.
   template <int k>
