@@ -8,16 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from core_networks import networks
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from latency_samples import SyntheticDevice, quick_options, seconds_of
+from latency_samples import Plugin, SyntheticDevice, quick_options, seconds_of
 from numpy.typing import NDArray
 
+from jcw_core.cli import build
 from jcw_core.errors import DeviceError
 from jcw_core.network import Network
 from jcw_core.network_builder import NetworkBuilder
 from jcw_core.problem import LayerProblem
+from jcw_core.registry import Registry
 from jcw_core.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, profile
 from jcw_latency.refine import MOST_POINTS, coarse_axes, probes
@@ -91,6 +94,26 @@ def test_bends_are_followed() -> None:
     assert all(grid.ms.size <= MOST_POINTS for grid in fine.grids)
     conv2 = max(fine.grids, key=lambda g: g.problem.macs)
     assert len(set(np.round(np.diff(conv2.axes["density"]), 6))) > 1
+
+
+@pytest.mark.parametrize(
+    "settings", [["--adaptive"], ["--set", "adaptive=true"], ["--adaptive", "--set", "adaptive=false"]]
+)
+def test_the_flag_is_the_recipes_key(tmp_path: Path, settings: list[str]) -> None:
+    (tmp_path / "wide.json").write_text(wide().to_json())
+    arguments = [
+        "profile",
+        str(tmp_path / "wide.json"),
+        "--device",
+        "synthetic",
+        "-o",
+        str(tmp_path / "t.npz"),
+    ]
+    registry = Registry({"synthetic": Plugin()})
+    done = CliRunner().invoke(build(registry), [*arguments, *settings], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    expected = adapted(SyntheticDevice())
+    assert [g.axes for g in LatencyTable.read(tmp_path / "t.npz").grids] == [g.axes for g in expected.grids]
 
 
 def test_no_point_is_timed_twice() -> None:

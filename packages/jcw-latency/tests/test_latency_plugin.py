@@ -265,9 +265,10 @@ def test_an_engine_that_changed_is_refused(registry: Registry, table_file: Path,
 def test_importing_needs_no_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "import jcw_latency, jcw_latency.commands, jcw_latency.stages, jcw_latency.report, jcw_latency.recorded\n"
+        "import jcw_latency, jcw_latency.commands, jcw_latency.check_command, jcw_latency.figure\n"
+        "import jcw_latency.stages, jcw_latency.report, jcw_latency.recorded\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(sorted(loaded & {'jcw_kernels', 'jcw_search', 'jcw_retrain', 'scipy', 'pandas'}))"
+        "print(sorted(loaded & {'jcw_kernels', 'jcw_search', 'jcw_retrain', 'scipy', 'pandas', 'matplotlib'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

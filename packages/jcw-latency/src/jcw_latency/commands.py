@@ -1,4 +1,4 @@
-"""``jcw profile``, ``jcw predict`` and ``jcw check``."""
+"""``jcw profile`` and ``jcw predict``."""
 
 from __future__ import annotations
 
@@ -8,35 +8,31 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jcw_latency.command_options import PATH, device_options, network_name
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jcw_core.registry import Registry
 
-_path = click.Path(path_type=Path)
-_device_options = click.option(
-    "--option",
-    "device_options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Option of the device; may be repeated.",
-)
-_network_name = click.option(
-    "--network", "network_name", help="One of the table's networks, if it has several."
-)
-
 
 @click.command()
 @click.argument("network")
 @click.option("--device", "device_name", required=True, help="Device to measure on; see `jcw plugins`.")
-@_device_options
+@device_options
 @click.option(
-    "-o", "--output", type=_path, default="table.npz", show_default=True, help="Latency table to write."
+    "-o", "--output", type=PATH, default="table.npz", show_default=True, help="Latency table to write."
 )
 @click.option("--input-size", default=224, show_default=True, help="Height and width of a backbone's input.")
 @click.option("--classes", default=1000, show_default=True, help="Classes of a backbone.")
 @click.option("--width", default=1.0, show_default=True, help="Factor on all channels of a backbone.")
 @click.option("--in-channels", default=3, show_default=True, help="Input channels of a backbone.")
+@click.option(
+    "--adaptive",
+    is_flag=True,
+    help="Start from coarse grids and refine them only where points that were held out are predicted worse "
+    "than adaptive_tolerance; up to 700 points a layer, usually far fewer.",
+)
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Key of [latency], e.g. rounds=50."
 )
@@ -52,6 +48,7 @@ def profile(
     classes: int,
     width: float,
     in_channels: int,
+    adaptive: bool,
     settings: tuple[str, ...],
     seed: int,
 ) -> None:
@@ -72,6 +69,7 @@ def profile(
     from jcw_latency.profiling import profile as measure
     from jcw_latency.whole import with_whole_run
 
+    settings += ("adaptive=true",) if adaptive else ()
     options = parse(LatencyOptions, *assignments("--set", settings))
     if Path(network).suffix == ".json":
         found = Network.read(Path(network))
@@ -110,9 +108,9 @@ def profile(
 
 
 @click.command()
-@click.argument("table", type=_path)
-@click.argument("architectures", type=_path, nargs=-1, required=True)
-@_network_name
+@click.argument("table", type=PATH)
+@click.argument("architectures", type=PATH, nargs=-1, required=True)
+@network_name
 @click.option("--layers", is_flag=True, help="Print what each layer costs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def predict(
@@ -147,80 +145,3 @@ def predict(
         click.echo(f"{label}: {total:.4f} ms")
         for name, ms in parts.items() if layers else ():
             click.echo(f"  {name:32}{ms:10.4f} ms{ms / total if total else 0:8.1%}")
-
-
-@click.command()
-@click.argument("table", type=_path)
-@click.option(
-    "--networks", default=100, show_default=True, type=click.IntRange(2), help="Random networks to run."
-)
-@click.option("--rounds", default=20, show_default=True, type=click.IntRange(1), help="Runs of each network.")
-@click.option("--device", "device_name", help="Device to run on; by default the table's own.")
-@_device_options
-@_network_name
-@click.option("--seed", default=0, show_default=True, help="Seed of architectures and weights.")
-@click.option(
-    "--timeout", default=600.0, show_default=True, help="Seconds after which a device counts as hung."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_obj
-def check(
-    registry: Registry,
-    table: Path,
-    networks: int,
-    rounds: int,
-    device_name: str | None,
-    device_options: tuple[str, ...],
-    network_name: str | None,
-    seed: int,
-    timeout: float,
-    as_json: bool,
-) -> None:
-    """Compare TABLE's predictions with random networks that run on the device.
-
-    A device that runs no whole models times their layers one by one instead.
-    """
-    import tempfile
-
-    import numpy as np
-
-    from jcw_core.progress import TerminalProgress
-    from jcw_core.protocols import Progress
-    from jcw_latency.arguments import open_device, space_of
-    from jcw_latency.fidelity import check as compare
-    from jcw_latency.guard import GuardedDevice
-    from jcw_latency.predictor import LatencyPredictor
-    from jcw_latency.table import LatencyTable
-
-    read = LatencyTable.read(table)
-    space = space_of(registry, read.network(network_name))
-    device = GuardedDevice(open_device(registry, device_name or read.device.name, device_options), timeout)
-    read.require(device.info)
-    rng = np.random.default_rng(seed)
-    with TerminalProgress() as listener, tempfile.TemporaryDirectory(prefix="jcw-check-") as folder:
-        registry.add("terminal-progress", listener)
-        found = compare(
-            LatencyPredictor(read, space),
-            device,
-            registry.exporters[device.model_format] if device.model_format else None,
-            space.sample(networks, rng),
-            rounds=rounds,
-            rng=rng,
-            folder=Path(folder),
-            notify=lambda done, total, detail: registry.progress(
-                Progress("check", "network", done, total, detail)
-            ),
-        ).to_dict()
-    if as_json:
-        click.echo(json.dumps(found))
-        return
-    how = (
-        "run whole"
-        if found["method"] == "networks"
-        else "timed layer by layer, since the device runs no models"
-    )
-    click.echo(f"{found['networks']} networks, {how}")
-    click.echo(f"mean error {found['mape']:.2%}, largest {found['max_error']:.2%}, bias {found['bias']:+.2%}")
-    click.echo(
-        f"Kendall's tau {found['kendall_tau']:.3f}; of MACs as predictor {found['macs_kendall_tau']:.3f}"
-    )

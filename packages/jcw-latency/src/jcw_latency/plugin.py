@@ -50,6 +50,6 @@ def jcw_register_report() -> Sequence[ReportSection]:
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
     """``profile``, ``predict``, ``check`` and ``table``."""
-    from jcw_latency import commands, table_commands
+    from jcw_latency import check_command, commands, table_commands
 
-    return [commands.profile, commands.predict, commands.check, table_commands.table]
+    return [commands.profile, commands.predict, check_command.check, table_commands.table]

@@ -10,6 +10,9 @@ from jcw_core.charts import Series, plot
 from jcw_core.context import Context
 from jcw_core.files import read_json
 
+_WIDTH = 500
+"""Pixels of each plot: two fit beside each other on the report's page."""
+
 
 class FidelitySection:
     """Predicted against measured latency of random networks, beside MACs against latency."""
@@ -24,22 +27,38 @@ class FidelitySection:
         return None if found is None else dict(found)
 
     def html(self, data: Mapping[str, Any]) -> str:
-        """A sentence and two scatter plots."""
-        points = data["points"]
+        """A sentence and two scatter plots, side by side where the window is wide enough."""
+        predicted = [(p["predicted_ms"], p["measured_ms"]) for p in data["points"]]
+        macs = [(p["macs"] / 1e6, p["measured_ms"]) for p in data["points"]]
         return (
             f"<p>{data['networks']} random networks ran whole. The prediction is off by {data['mape']:.1%} on "
             f"average (bias {data['bias']:+.1%}, at most {data['max_error']:.1%}); Kendall's tau of its order "
             f"is {data['kendall_tau']:.3f}, that of multiply-accumulates {data['macs_kendall_tau']:.3f}.</p>"
             + plot(
-                [Series("networks", [(p["predicted_ms"], p["measured_ms"]) for p in points])],
+                [
+                    Series(
+                        f"MAPE {data['mape']:.1%}, Kendall's tau {data['kendall_tau']:.3f}; dashed: predicted = measured",
+                        predicted,
+                        titles=[f"predicted {x:.4g} ms, measured {y:.4g} ms" for x, y in predicted],
+                    )
+                ],
                 x_label="predicted latency, ms",
                 y_label="measured latency, ms",
+                width=_WIDTH,
                 diagonal=True,
             )
             + plot(
-                [Series("networks", [(p["macs"] / 1e6, p["measured_ms"]) for p in points], colour=1)],
+                [
+                    Series(
+                        f"Kendall's tau {data['macs_kendall_tau']:.3f}",
+                        macs,
+                        titles=[f"{x:.4g} million, measured {y:.4g} ms" for x, y in macs],
+                        colour=1,
+                    )
+                ],
                 x_label="multiply-accumulates, millions",
                 y_label="measured latency, ms",
+                width=_WIDTH,
                 from_zero=True,
             )
         )
