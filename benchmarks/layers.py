@@ -1,7 +1,8 @@
 """Single layers: GFLOP/s on the work that is left, per shape, density and instruction set.
 
 Beside each rate stands its share of what the tile loop reaches with its data in L1 cache, measured in the same
-rounds. One thread, pinned; all layers of an instruction set are visited once per round.
+rounds. Rates of Winograd's form (kernel ``winograd``) are those of the direct form in the same time: it multiplies
+4/9 as often and adds transforms, so its share may exceed one. One thread, pinned; all layers of an instruction set are visited once per round.
 
     python benchmarks/layers.py --out docs/results/layers.json
 """
@@ -80,7 +81,7 @@ def measure(isa: str, rounds: int, visit: float) -> list[Row]:
 
 
 def row(one: LayerProblem, program: Program, unit: int, isa: str, peak: float, times: Any) -> Row:
-    """One layer's rate; ``kernel`` says whether sparse or dense code was chosen."""
+    """One layer's rate; ``kernel`` says whether sparse, dense or Winograd's code was chosen."""
     step = program.profile(rounds=1)[-1]
     rate = 2e-9 * step.macs / np.median(times)
     return {
@@ -131,7 +132,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
                 label=" ".join(map(str, key)),
                 marker=".",
             )
-        axis.set(title=isa, xlabel="density", ylabel="share of the tile loop's rate", ylim=(0, 1))
+        axis.set(title=isa, xlabel="density", ylabel="share of the tile loop's rate", ylim=(0, None))
     np.atleast_1d(axes)[-1].legend(fontsize=6)
     figure.savefig(path, dpi=110)
 

@@ -143,14 +143,15 @@ Packed pack_winograd(const Unit& unit, int channels, int blocks, std::int64_t pl
   packed.bias = padded_bias(unit, channels);
   for (int in = 0; in < unit.in.channels; ++in) packed.offsets.push_back(static_cast<std::int32_t>(in * plane));
   close(packed);
-  const std::size_t point = static_cast<std::size_t>(packed.groups) * static_cast<std::size_t>(unit.in.channels * channels);
+  const std::size_t inputs = static_cast<std::size_t>(unit.in.channels), outputs = packed.bias.size();
+  const std::size_t point = inputs * outputs, step = static_cast<std::size_t>(channels);
   packed.weights.resize(16 * point);
   std::size_t at = 0;
   for (int block = 0; block < blocks; ++block) {
     const Range slice = block_channels(unit, block, blocks);
     packed.dense_starts.push_back(slice.begin);
     for (int group = 0; group < packed.groups; ++group) {
-      packed.starts.push_back(static_cast<std::int32_t>(at) / channels);
+      packed.starts.push_back(static_cast<std::int32_t>(at / step));
       for (int in = slice.begin; in < slice.end; ++in)
         for (int r = 0; r < channels; ++r, ++at) {
           const std::array<double, 16> points = transformed(unit, group * channels + r, in);
@@ -158,7 +159,7 @@ Packed pack_winograd(const Unit& unit, int channels, int blocks, std::int64_t pl
         }
     }
   }
-  packed.starts.push_back(static_cast<std::int32_t>(at) / channels);
+  packed.starts.push_back(static_cast<std::int32_t>(at / step));
   return packed;
 }
 

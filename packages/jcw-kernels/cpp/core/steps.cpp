@@ -61,7 +61,8 @@ void clear_planes(const Layout& layout, const std::vector<Pair>& written, float*
 void clear_padding(Step& step, const Binder& binder, const Operation& o) {
   const Layout& layout = binder.tensor(o.write).layout;
   float* const data = binder.view(o.write).data;
-  step.run = [layout, data, written = extents(binder, o), rows = !ends_rows(o, step), write = std::move(step.run)](int part, int parts) {
+  step.run = [layout, data, written = extents(binder, o), rows = !ends_rows(o, step), write = std::move(step.run)](
+                 int part, int parts) {
     float* const begin = data - layout.lead();
     if (part == 0) std::fill(begin, data, 0.0f);
     clear_planes(layout, written, data, slice(layout.planes, part, parts), rows);

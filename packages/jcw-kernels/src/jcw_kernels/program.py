@@ -27,10 +27,10 @@ class StepTime:
 
     Args:
         unit: name of the unit that it belongs to.
-        kernel: ``"sparse"``, ``"dense"``, ``"depthwise"``, ``"linear"``, ``"pool"``, ``"elementwise"``,
-            ``"mean"`` or ``"copy"``.
+        kernel: ``"sparse"``, ``"dense"``, ``"winograd"``, ``"depthwise"``, ``"linear"``, ``"pool"``,
+            ``"elementwise"``, ``"mean"`` or ``"copy"``.
         density: share of the weight groups kept.
-        macs: multiply-accumulates on kept weights.
+        macs: multiply-accumulates on kept weights; of the direct form where the kernel is ``"winograd"``.
         bytes: activations and weights read and written, each counted once.
         seconds: mean time.
     """
