@@ -214,9 +214,8 @@ def measured(table: Path, index: int, density: float) -> float | None:
 
 def run(args: argparse.Namespace) -> Iterator[Row]:
     """One row per convolution and density."""
-    folder = KERNELS / "build" / "aarch64"
-    program, plugin = build(folder)
-    functions = kernel_functions(folder, program)
+    program, plugin = build(args.build)
+    functions = kernel_functions(args.build, program)
     known: dict[LayerProblem, Row] = {}
     for index, layer, problem in convolutions(DENSITIES[-1:] if args.quick else DENSITIES):
         if problem not in known:
@@ -280,6 +279,9 @@ def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--table", type=Path, default=TABLE, help="folder of the paper's table")
+    parser.add_argument(
+        "--build", type=Path, default=KERNELS / "build" / "aarch64", help="where jcw-device is built"
+    )
     parser.add_argument("--out", type=Path, help="JSON file; a plot goes beside it")
     parser.add_argument("--quick", action="store_true", help="one density")
     args = parser.parse_args()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -108,3 +111,28 @@ def variant(workspace: Path, tmp_path: Path) -> Callable[..., Path]:
         return tmp_path
 
     return write
+
+
+ROOT = Path(__file__).parents[1]
+ARM_TOOLS = {
+    "cmake": "cmake",
+    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
+    "qemu-aarch64-static": "qemu-user-static",
+}
+"""Debian package of each program that an emulated ARM machine takes."""
+
+
+@pytest.fixture(scope="session")
+def aarch64_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``jcw-device`` for ARM, built by the commands of the page."""
+    missing = [package for command, package in ARM_TOOLS.items() if shutil.which(command) is None]
+    if missing:
+        pytest.skip(f"no emulated ARM machine; install {' '.join(missing)}")
+    build = tmp_path_factory.mktemp("aarch64")
+    page = (ROOT / "docs" / "profiling.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ (cmake .*)$", page, re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        words = shlex.split(command.replace("build/device", str(build)))
+        subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
+    return build / "jcw-device"

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -23,34 +20,10 @@ from stand_in_adbd import Adbd
 
 from jcw_latency.adb import AdbOptions
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "profiling.md"
-TOOLS = {
-    "cmake": "cmake",
-    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
-    "qemu-aarch64-static": "qemu-user-static",
-}
-"""Debian package of each program that is needed."""
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built by the commands of the page."""
-    missing = [package for command, package in TOOLS.items() if shutil.which(command) is None]
-    if missing:
-        pytest.skip(f"no emulated ARM machine; install {' '.join(missing)}")
-    build = tmp_path_factory.mktemp("aarch64")
-    commands = re.findall(r"^\$ (cmake .*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(commands) == 2
-    for command in commands:
-        words = shlex.split(command.replace("build/device", str(build)))
-        subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
-    return build / "jcw-device"
-
 
 @pytest.fixture(params=[pytest.param("ssh", marks=needs_sshd), pytest.param("adb", marks=needs_adb)])
-def machine(request: pytest.FixtureRequest, program: Path, tmp_path: Path) -> Iterator[Options]:
-    emulated = {"program": program, "launcher": "qemu-aarch64-static -cpu cortex-a72"}
+def machine(request: pytest.FixtureRequest, aarch64_program: Path, tmp_path: Path) -> Iterator[Options]:
+    emulated = {"program": aarch64_program, "launcher": "qemu-aarch64-static -cpu cortex-a72"}
     if request.param == "ssh":
         with ssh_server(tmp_path) as options:
             yield replace(options, **emulated)
@@ -95,10 +68,10 @@ Hardware\t: a phone
 
 
 @pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason="takes a machine with two cores")
-def test_a_core_is_called_what_it_is(program: Path, tmp_path: Path) -> None:
+def test_a_core_is_called_what_it_is(aarch64_program: Path, tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc" / "cpuinfo").write_text(CORES)
     for mask, name in (("1", "Cortex-A55"), ("2", "Cortex-A76"), ("3", "Cortex-A55")):
-        command = ["taskset", mask, "qemu-aarch64-static", "-L", tmp_path, program, "describe"]
+        command = ["taskset", mask, "qemu-aarch64-static", "-L", tmp_path, aarch64_program, "describe"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert json.loads(done.stdout)["cpu"].partition(",")[0] == name
