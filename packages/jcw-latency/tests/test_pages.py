@@ -1,4 +1,4 @@
-"""What the README and docs/profiling.md show works: commands exist with these options, Python runs, recipes parse."""
+"""What the README and two pages of docs/ show works: commands exist with these options, Python runs, recipes parse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from jcw_core.registry import Registry
 from jcw_latency.options import LatencyOptions
 
 PACKAGE = Path(__file__).parents[1]
-PAGES = [PACKAGE / "README.md", *PACKAGE.parents[1].glob("docs/profiling.md")]
+DOCS = PACKAGE.parents[1] / "docs"
+PAGES = [
+    PACKAGE / "README.md",
+    *(page for name in ("profiling", "fidelity") for page in DOCS.glob(f"{name}.md")),
+]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 COMMANDS = [line.split(" #")[0].strip() for line in re.findall(r"^\$ (jcw .*)$", TEXT, re.MULTILINE)]
 
