@@ -30,6 +30,10 @@ class NetworkBuilder:
         """Channels (or features) of a node's output."""
         return self._shapes[name][0]
 
+    def shape(self, name: str) -> Shape:
+        """Shape of a node's output, without the batch axis."""
+        return self._shapes[name]
+
     def add(self, name: str, op: str, *sources: str, **attributes: Attribute) -> str:
         """Append a node of any kind; see the other methods for the common ones."""
         node = Node(name, op, sources or (self.last,), attributes)
@@ -93,7 +97,7 @@ class NetworkBuilder:
         """A fully connected layer on a flat input."""
         return self.add(name, "linear", source or self.last, out_features=out_features, bias=bias)
 
-    def build(self) -> Network:
-        """Close the graph with its output node."""
-        output = Node("output", "output", (self.last,))
-        return Network(self._name, (*self._nodes, output))
+    def build(self, *, output: str | None = None) -> Network:
+        """Close the graph with its output node, which reads ``output``, by default the node added last."""
+        node = Node("output", "output", (output or self.last,))
+        return Network(self._name, (*self._nodes, node))

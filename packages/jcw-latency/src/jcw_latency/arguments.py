@@ -22,6 +22,18 @@ def space_of(registry: Registry, network: Network) -> SearchSpace:
     return SearchSpace.of(network, defaults=registry.backbones[network.name].bounds if known else ())
 
 
+def network_of(registry: Registry, name: str, **shape: Any) -> Network:
+    """The network of a ``.json`` or ``.onnx`` file, or a backbone; ``shape`` is what its ``build`` takes."""
+    path = Path(name)
+    if path.suffix == ".json":
+        return Network.read(path)
+    if path.suffix == ".onnx":
+        from jcw_latency.onnx_reader import read_onnx
+
+        return read_onnx(path)
+    return registry.backbones[name].build(**shape)
+
+
 def open_device(registry: Registry, name: str, options: tuple[str, ...]) -> Device:
     """Connect to a device with the command line's ``--option`` pairs."""
     plugin = registry.devices[name]

@@ -52,7 +52,9 @@ def profile(
     settings: tuple[str, ...],
     seed: int,
 ) -> None:
-    """Time every layer of NETWORK, a backbone's name or a network as JSON, on a device.
+    """Time every layer of NETWORK, a backbone's name or a file, on a device.
+
+    The file is a network as JSON (.json), or a model as ONNX (.onnx), which needs the extra [onnx].
 
     An interrupted profile continues where it stopped when the same command is run again.
     """
@@ -60,23 +62,19 @@ def profile(
 
     import numpy as np
 
-    from jcw_core.network import Network
     from jcw_core.options import parse
     from jcw_core.progress import TerminalProgress
     from jcw_core.protocols import Progress
-    from jcw_latency.arguments import assignments, open_device, space_of
+    from jcw_latency.arguments import assignments, network_of, open_device, space_of
     from jcw_latency.options import LatencyOptions
     from jcw_latency.profiling import profile as measure
     from jcw_latency.whole import with_whole_run
 
     settings += ("adaptive=true",) if adaptive else ()
     options = parse(LatencyOptions, *assignments("--set", settings))
-    if Path(network).suffix == ".json":
-        found = Network.read(Path(network))
-    else:
-        found = registry.backbones[network].build(
-            num_classes=classes, width=width, input_size=input_size, in_channels=in_channels
-        )
+    found = network_of(
+        registry, network, num_classes=classes, width=width, input_size=input_size, in_channels=in_channels
+    )
     device = open_device(registry, device_name, device_options)
     # Before minutes of measuring: an exporter that is not installed.
     exporter = registry.exporters[device.model_format] if device.model_format else None
