@@ -17,16 +17,23 @@ JCW_INLINE void multiply(Tile<R, N>& tile, const vec (&x)[N], const float* weigh
   }
 }
 
-// sum += weight * pixels over `count` entries. Weights are fetched 2 KB and inputs kAhead entries ahead.
+constexpr int kLine = 64 / sizeof(float);
+// How many entries ahead offsets are fetched. Prefetches may pass the end of a list.
+constexpr int kOffsetsAhead = 5 * jcw::kAhead;
+
+// sum += weight * pixels over `count` entries. Inputs are fetched kAhead entries ahead, and offsets before those.
 template <int R, int N>
 JCW_INLINE void accumulate(Tile<R, N>& tile, const float* in, const std::int32_t* offsets, const float* weights,
                            int count) {
-  constexpr int line = 64 / sizeof(float);
   for (int e = 0; e < count; ++e) {
     const float* ahead = in + offsets[e + jcw::kAhead];
     JCW_UNROLL
-    for (int n = 0; n < N * Isa::width; n += line) __builtin_prefetch(ahead + n);
-    __builtin_prefetch(weights + 512);
+    for (int n = 0; n < N * Isa::width; n += kLine) prefetch(ahead + n);
+    if constexpr (Isa::prefetches_all) {
+      prefetch(ahead + N * Isa::width - 1);  // tiles begin anywhere in a line
+      prefetch(offsets + e + kOffsetsAhead);
+    }
+    prefetch(weights + Isa::weights_ahead);
     const float* at = in + offsets[e];
     vec x[N];
     JCW_UNROLL
@@ -47,6 +54,7 @@ struct ConvolveTiles {
     const int index = block * conv.groups + group;
     const std::int32_t first = conv.starts[index], count = conv.starts[index + 1] - first;
     const std::int32_t offset = conv.dense_starts ? conv.dense_starts[block] : first;
+    if constexpr (Isa::prefetches_all) prefetch_outputs<N>(group + 1, pixel);
     Tile<R, N> tile;
     if (block == 0) {
       JCW_UNROLL
@@ -63,6 +71,18 @@ struct ConvolveTiles {
       finish<R, N>(tile, to, group * R, pixel);
     else
       suspend(tile, group, pixel);
+  }
+
+  // A group passes before another one's outputs are read or written.
+  template <int N>
+  JCW_INLINE void prefetch_outputs(int group, std::ptrdiff_t pixel) const {
+    JCW_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const float* out = conv.target.out + smaller(group * R + r, conv.target.channels - 1) * conv.target.out_plane + pixel;
+      JCW_UNROLL
+      for (int n = 0; n < N * Isa::width; n += kLine) prefetch(out + n);
+      prefetch(out + N * Isa::width - 1);
+    }
   }
 
   // Between blocks of input channels the sums wait in the output.
@@ -119,7 +139,7 @@ void convolve_dense(const Convolution& conv, int block_begin, int block_end, int
 // The tile loop with everything in L1: the rate that layers are judged by.
 float peak(int rounds, const float* data) {
   constexpr int N = Isa::sparse_vectors, entries = 32;
-  static constexpr std::int32_t offsets[entries + jcw::kAhead] = {0,   256, 512, 768, 64,  320, 576, 832, 128, 384,
+  static constexpr std::int32_t offsets[entries + kOffsetsAhead] = {0,   256, 512, 768, 64,  320, 576, 832, 128, 384,
                                                                   640, 896, 192, 448, 704, 960, 0,   256, 512, 768};
   Tile<4, N> tile = {};
   for (int i = 0; i < rounds; ++i) accumulate<4, N>(tile, data, offsets, data, entries);

@@ -17,6 +17,15 @@ using jcw::Activation;
 using jcw::Target;
 using vec = Isa::vec;
 
+// Emulators see only the load.
+JCW_INLINE void prefetch(const void* at) {
+#ifdef JCW_COUNT_PREFETCHES
+  asm volatile("ldrb wzr, %0" : : "m"(*static_cast<const char*>(at)));
+#else
+  __builtin_prefetch(at);
+#endif
+}
+
 template <int R, int N>
 struct Tile {
   vec sum[R][N];

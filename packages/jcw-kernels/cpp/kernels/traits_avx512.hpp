@@ -14,6 +14,8 @@ struct Isa {
   static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
   static constexpr double strided_cache = 1e9;  // never split
   static constexpr double winograd_transform = 270, winograd_tiles = 24, winograd_cache = 32e3;
+  static constexpr int weights_ahead = 512;
+  static constexpr bool prefetches_all = false;  // the processor does what is read in order
   static constexpr bool has_masks = true;
   static constexpr bool slides_at_once = true;
 

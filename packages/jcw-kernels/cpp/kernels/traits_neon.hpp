@@ -15,6 +15,9 @@ struct Isa {
   // caches of a Cortex-A72, modelled (benchmarks/arm_model.py)
   static constexpr double strided_cache = 16e3;
   static constexpr double winograd_transform = 220, winograd_tiles = 16, winograd_cache = 8e3;
+  // modelled: weights arrive in time from memory, and still are in the first cache when they are used
+  static constexpr int weights_ahead = 128;
+  static constexpr bool prefetches_all = true;
   static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = true;
 

@@ -13,6 +13,8 @@ struct Isa {
   static constexpr double dense_from = 2.0, dense_from_windowed = 2.0;
   static constexpr double strided_cache = 1e9;  // never split
   static constexpr double winograd_transform = 130, winograd_tiles = 16, winograd_cache = 32e3;
+  static constexpr int weights_ahead = 512;
+  static constexpr bool prefetches_all = false;  // the processor does what is read in order
   static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = false;
 

@@ -60,6 +60,11 @@ void winograd_points(const Winograd& conv, float* points, int tile_begin, int ti
       for (int y = 0; y < 4; ++y) rows[y] = in + smaller(2 * row + y, last) * conv.in_row + 2 * column;
       for (int t = 0; t < count; t += Isa::width) {
         const float* const at[4] = {rows[0] + 2 * t, rows[1] + 2 * t, rows[2] + 2 * t, rows[3] + 2 * t};
+        // The tiles below read two more rows.
+        if constexpr (Isa::prefetches_all) {
+          prefetch(at[2] + 2 * conv.in_row);
+          prefetch(at[3] + 2 * conv.in_row);
+        }
         points_of(at, out + offset + t, conv.point);
       }
     });
