@@ -1,0 +1,159 @@
+"""What one pass over a layer executes on an emulated Cortex-A72, and what a model of its caches adds.
+
+``arm/count.cpp`` counts, ``arm/memory.hpp`` is the model and names its sources.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from arm_code import Block, Instruction, call, kernel_blocks
+
+from jcw_core.problem import LayerProblem
+
+KERNELS = Path(__file__).resolve().parents[1] / "packages" / "jcw-kernels"
+SECOND_LINE, MEMORY_LINE = 8, 24
+"""Cycles in which a line comes from the second cache and from memory, as in ``arm/memory.hpp``."""
+MISPREDICTED = 16
+"""Cycles that a mispredicted branch costs, as LLVM has it for this core."""
+# Kernels prefetch past the end of their weights. In one heap, and not in mappings of their own, that can be read.
+ALLOCATION = "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.top_pad=1048576"
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What the counting plugin tells of one instruction; waits in cycles."""
+
+    executions: int
+    first_misses: int
+    second_misses: int
+    second_wait: float
+    memory_wait: float
+
+
+NEVER = Count(0, 0, 0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Emulator:
+    """``jcw-device`` for ARM whose prefetches can be counted, the plugin that does, and the kernels' code."""
+
+    program: Path
+    plugin: Path
+    blocks: tuple[Block, ...]
+
+    @classmethod
+    def built(cls, folder: Path) -> Emulator:
+        """Build them in a folder, or update what is there."""
+        options = ["-DJCW_PYTHON=OFF", "-DJCW_DEVICE=ON", "-DJCW_COUNT_PREFETCHES=ON"]
+        toolchain = KERNELS / "cmake" / "aarch64.cmake"
+        call("cmake", "-S", KERNELS, "-B", folder, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", *options)
+        call("cmake", "--build", folder, "--parallel", "2")
+        plugin = folder / "libcount.so"
+        source = Path(__file__).parent / "arm" / "count.cpp"
+        call("g++", "-std=c++20", "-O2", "-shared", "-fPIC", source, "-o", plugin)
+        program = folder / "jcw-device"
+        return cls(program, plugin, tuple(kernel_blocks(folder, program)))
+
+    def count(self, problem: LayerProblem) -> dict[int, Count]:
+        """Counts by address, of one pass over a layer."""
+        with tempfile.TemporaryDirectory() as name:
+            layers, costs, counts = (Path(name) / file for file in ("layers", "costs", "counts"))
+            layers.write_text(json.dumps(asdict(problem)) + "\n")
+            costs.write_text("".join(f"{i.address:x} {cost:.0f}\n" for i, cost in self.costs()))
+            emulator = ["qemu-aarch64", "-cpu", "cortex-a72", "-E", ALLOCATION]
+            emulator += ["-plugin", f"{self.plugin},costs={costs},out={counts}"]
+            call(*emulator, self.program, "layers", layers, "--once")
+            return dict(read_count(line) for line in counts.read_text().splitlines())
+
+    def costs(self) -> Iterator[tuple[Instruction, float]]:
+        """Thousandths of a cycle by instruction; those of a block share alike."""
+        for block in self.blocks:
+            for instruction in block.body:
+                yield instruction, 1e3 * block.cost / len(block.body)
+
+
+def read_count(line: str) -> tuple[int, Count]:
+    """One line of the plugin's file."""
+    address, executions, first, second, *waits = line.split()
+    second_wait, memory_wait = (int(wait) / 1e3 for wait in waits)
+    return int(address, 16), Count(int(executions), int(first), int(second), second_wait, memory_wait)
+
+
+@dataclass(slots=True)
+class Cycles:
+    """Where the cycles of one layer go."""
+
+    multiply: float = 0.0
+    """Starting multiply-adds, one a cycle."""
+    other: float = 0.0
+    """All else that issue takes."""
+    second_wait: float = 0.0
+    memory_wait: float = 0.0
+    store_wait: float = 0.0
+    mispredicted: float = 0.0
+    first_misses: int = 0
+    second_misses: int = 0
+    instructions: int = 0
+    loops: float = 0.0
+    """Issue of the loops that multiply."""
+    loop_multiplies: int = 0
+    busiest: Block | None = None
+    """The loop with most of the multiply-adds."""
+    most: int = 0
+
+    def add(self, block: Block, counts: Sequence[Count]) -> None:
+        """Count one block, given what its instructions did."""
+        passes = counts[0].executions
+        multiplies = passes * block.multiplies
+        self.multiply += min(multiplies, passes * block.cost)
+        self.other += max(passes * block.cost - multiplies, 0.0)
+        self.instructions += passes * len(block.body)
+        if block.repeats and multiplies:
+            self.loops += passes * block.cost
+            self.loop_multiplies += multiplies
+            if multiplies > self.most:
+                self.most, self.busiest = multiplies, block
+        for instruction, count in zip(block.body, counts, strict=True):
+            self.add_misses(count, instruction.text.startswith("st"))
+
+    def add_misses(self, count: Count, stores: bool) -> None:
+        """Count what one instruction waited."""
+        self.first_misses += count.first_misses
+        self.second_misses += count.second_misses
+        if stores:
+            self.store_wait += count.second_wait + count.memory_wait
+        else:
+            self.second_wait += count.second_wait
+            self.memory_wait += count.memory_wait
+
+    @property
+    def low(self) -> float:
+        """Nothing waits, and lines come no faster than they can."""
+        transfers = max(self.first_misses * SECOND_LINE, self.second_misses * MEMORY_LINE)
+        return max(self.multiply + self.other, transfers)
+
+    @property
+    def high(self) -> float:
+        """Nothing overlaps but what is prefetched."""
+        waits = self.second_wait + self.memory_wait + self.store_wait
+        return self.multiply + self.other + waits + self.mispredicted
+
+
+def spent(counts: Mapping[int, Count], blocks: Sequence[Block]) -> Cycles:
+    """Cycles of the kernels in one pass over a layer."""
+    cycles = Cycles()
+    for index, block in enumerate(blocks):
+        own = [counts.get(i.address, NEVER) for i in block.body]
+        # Copies the random image to where the layer reads it.
+        if not own[0].executions or "elementwise" in block.function:
+            continue
+        cycles.add(block, own)
+        if block.repeats and index + 1 < len(blocks):
+            left = counts.get(blocks[index + 1].body[0].address, NEVER)
+            cycles.mispredicted += MISPREDICTED * left.executions
+    return cycles
