@@ -325,10 +325,10 @@ def rich_model() -> bytes:
 def test_damaged_files_are_one_line(tmp_path: Path) -> None:
     content, path = rich_model(), tmp_path / "damaged.onnx"
     # All but the few thousand zeros of weights.
-    ends = [*range(0, 900), *range(900, len(content), 97)]
+    ends = [*range(0, 900, 3), *range(900, len(content), 997)]
     rng = np.random.default_rng(0)
     damaged = [content[:end] for end in ends]
-    for _ in range(3000):
+    for _ in range(1000):
         flipped = np.frombuffer(content, np.uint8).copy()
         places = rng.integers(0, 900, rng.integers(1, 4))
         flipped[places] ^= 1 << rng.integers(0, 8, places.size, dtype=np.uint8)

@@ -178,13 +178,13 @@ def _needed(graph: GraphProto, output: str) -> tuple[Operator, ...]:
 
 
 def _operator(node: NodeProto) -> Operator:
-    op, domain = _text(node.op_type), _text(node.domain)
+    op, domain = _word(node.op_type), _word(node.domain)
     return Operator(
         _text(node.name),
         op if domain in ("", "ai.onnx") else f"{domain}.{op}",
         tuple(map(_text, node.input)),
         tuple(map(_text, node.output)),
-        {_text(attribute.name): _attribute(attribute) for attribute in node.attribute},
+        {_word(attribute.name): _attribute(attribute) for attribute in node.attribute},
     )
 
 
@@ -193,6 +193,14 @@ def _text(value: str | bytes) -> str:
     if isinstance(value, bytes):
         raise FormatError(f"{value[:40]!r} is no name; the file is damaged, export it again")
     return value
+
+
+def _word(value: str | bytes) -> str:
+    """The name of an operator, a domain or an attribute, which error messages show as it is."""
+    text = _text(value)
+    if not text.isprintable():
+        raise FormatError(f"{text[:40]!r} names no operator; the file is damaged, export it again")
+    return text
 
 
 def _attribute(attribute: AttributeProto) -> Any:
