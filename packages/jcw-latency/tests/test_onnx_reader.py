@@ -194,7 +194,7 @@ def test_names_tell_where_layers_come_from(read: Callable[..., Network]) -> None
     names = {"layer1.0.conv1.weight": (4, 4, 1, 1), "onnx::Conv_12": (4, 4, 1, 1)}
     steps = [
         step("Conv", "x", "layer1.0.conv1.weight", name="/layer1/0/conv1/Conv", to="a"),
-        step("Conv", "a", "onnx::Conv_12", name="/layer1/1/conv1/Conv", to="b"),
+        step("Conv", "a", "onnx::Conv_12", name="/layer1/layer1.1/conv1/Conv", to="b"),
         step("Relu", "b", name='re"lu\n', to="c"),
         step("Relu", "c", name="output", to="d"),
         step("Relu", "d", name="re/lu", to="e"),

@@ -112,10 +112,21 @@ class Translation:
         if operator.op in _WEIGHTED:
             owner, _, kind = operator.input(1).rpartition(".")
             name = owner if kind == "weight" else name.removesuffix(f"/{operator.op}")
-        stem = re.sub(r"[^A-Za-z0-9_.]+", "_", name.replace("/", ".")).strip("._")[:_LONGEST] or operator.op
+        stem = _plain(name) or operator.op
         free = stem
         while free in self._names:
             self._names[stem] = self._names.get(stem, 1) + 1
             free = f"{stem}_{self._names[stem]}"
         self._names[free] = 1
         return free
+
+
+def _plain(path: str) -> str:
+    """A path of modules without signs that mean something: ``/layer1/layer1.0/conv1`` is ``layer1.0.conv1``."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        # Torch repeats the path to a sequence in each of its members.
+        if parts and part.startswith(f"{parts[-1]}."):
+            parts.pop()
+        parts.append(part)
+    return re.sub(r"[^A-Za-z0-9_.]+", "_", ".".join(parts)).strip("._")[:_LONGEST]
