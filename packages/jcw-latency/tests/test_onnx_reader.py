@@ -215,11 +215,19 @@ def test_weights_among_the_inputs(read: Callable[..., Network], tmp_path: Path) 
     assert read_onnx(tmp_path / "old.onnx").macs == 8 * 4 * 36
 
 
-def test_weights_in_further_files_are_not_needed(tmp_path: Path) -> None:
-    proto = model([step("Conv", "x", "w")], weights(w=(8, 4, 1, 1)))
-    onnx.save(proto, tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
-    (tmp_path / "net.data").unlink()
-    assert read_onnx(tmp_path / "net.onnx").macs == 8 * 4 * 36
+def elsewhere(tensor: Any) -> Any:
+    """The same tensor, its values said to be in another file."""
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/hostname")
+    return tensor
+
+
+def test_further_files_are_not_followed(read: Callable[..., Network]) -> None:
+    (weight,) = weights(w=(8, 4, 1, 1))
+    assert read([step("Conv", "x", "w")], [elsewhere(weight)]).macs == 8 * 4 * 36
+    with pytest.raises(JcwError, match="clips to None"):
+        read([step("Clip", "x", "low")], [elsewhere(numbers("low", 0))])
 
 
 @pytest.mark.parametrize(
