@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,12 @@ from scipy.interpolate import RegularGridInterpolator
 from jcw_core.errors import JcwError
 from jcw_core.files import write_json
 from jcw_core.fusion import fuse, problem_of
-from jcw_core.protocols import DeviceInfo
+from jcw_core.protocols import Device, DeviceInfo, Exporter
 from jcw_core.registry import Registry
 from jcw_core.space import Population, SearchSpace
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, profile, table_from_arrays
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, unit_axes
-from jcw_latency.fidelity import check
+from jcw_latency.fidelity import Fidelity, check
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.plan import width_points
 from jcw_latency.whole import with_whole_run
@@ -101,45 +102,75 @@ def _by_scipy(table: LatencyTable, space: SearchSpace, population: Population) -
 
 
 def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Profile each network on this machine, then run random architectures of it whole."""
+    """Profile each network on this machine with full and adaptive grids, then run random architectures of it whole."""
     registry = Registry()
+    plugin = registry.devices["host"]
+    device = plugin.open(plugin.options())
+    exporter = registry.exporters[device.model_format]
     for name in args.networks:
         backbone, rng = registry.backbones[name], np.random.default_rng(0)
-        network = backbone.build(input_size=args.input_size)
-        space = SearchSpace.of(network, defaults=backbone.bounds)
-        plugin = registry.devices["host"]
-        device = plugin.open(plugin.options(layer_ms=args.layer_ms))
-        exporter = registry.exporters[device.model_format]
-        options = LatencyOptions(widths=args.widths, densities=args.densities)
+        space = SearchSpace.of(backbone.build(input_size=args.input_size), defaults=backbone.bounds)
+        population = space.sample(args.check, rng)
         with tempfile.TemporaryDirectory() as folder:
-            start = time.monotonic()
-            table = profile(network, device, options, rng=rng, notify=_say(f"{name}: profile"))
-            profiled = time.monotonic() - start
-            table = with_whole_run(table, device, exporter, space, options, rng=rng, folder=Path(folder))
-            if args.tables:
-                table.write(args.tables / f"{name}.npz")
+            tables = {}
+            for grid in ("full", "adaptive"):
+                options = LatencyOptions(
+                    widths=args.widths, densities=args.densities, adaptive=grid == "adaptive"
+                )
+                tables[grid] = _profiled(
+                    device, exporter, space, options, rng, Path(folder), f"{name}, {grid}"
+                )
+            predictors = {grid: LatencyPredictor(table, space) for grid, (table, _) in tables.items()}
             found = check(
-                LatencyPredictor(table, space),
+                predictors["full"],
                 GuardedDevice(device, options.timeout),
                 exporter,
-                space.sample(args.check, rng),
+                population,
                 rounds=20,
                 rng=rng,
                 folder=Path(folder),
                 notify=_say(f"{name}: check"),
-            ).to_dict()
-        run = table.whole[name]
-        yield {
-            "kind": "fidelity",
-            "network": name,
-            "input_size": args.input_size,
-            "grid_points": table.settings["points"],
-            "profile_seconds": profiled,
-            "drift": table.settings["drift"],
-            "scale": run.scale,
-            "overhead_ms": run.overhead_ms,
-            "device": {"cpu": table.device.cpu, "isa": table.device.isa, "threads": table.device.threads},
-        } | found
+            )
+        for grid, (table, seconds) in tables.items():
+            predicted = predictors[grid].predict(population)
+            points = [
+                replace(p, predicted_ms=float(ms)) for p, ms in zip(found.points, predicted, strict=True)
+            ]
+            if args.tables:
+                table.write(args.tables / f"{name}-{grid}.npz")
+            yield _row(name, grid, args.input_size, table, seconds) | Fidelity(tuple(points)).to_dict()
+
+
+def _profiled(
+    device: Device,
+    exporter: Exporter,
+    space: SearchSpace,
+    options: LatencyOptions,
+    rng: np.random.Generator,
+    folder: Path,
+    what: str,
+) -> tuple[LatencyTable, float]:
+    """What ``jcw profile`` does: the table, and the seconds that it took."""
+    start = time.monotonic()
+    table = profile(space.network, device, options, rng=rng, notify=_say(what))
+    table = with_whole_run(table, device, exporter, space, options, rng=rng, folder=folder)
+    return table, time.monotonic() - start
+
+
+def _row(name: str, grid: str, input_size: int, table: LatencyTable, seconds: float) -> dict[str, Any]:
+    run = table.whole[name]
+    return {
+        "kind": "fidelity",
+        "network": name,
+        "grid": grid,
+        "input_size": input_size,
+        "grid_points": table.settings["points"],
+        "profile_seconds": seconds,
+        "drift": table.settings["drift"],
+        "scale": run.scale,
+        "overhead_ms": run.overhead_ms,
+        "device": {"cpu": table.device.cpu, "isa": table.device.isa, "threads": table.device.threads},
+    }
 
 
 def _say(what: str) -> Callable[[int, int, str], None]:
@@ -185,7 +216,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
             )
         elif row["kind"] == "fidelity":
             lines.append(
-                f"{row['network']}: {row['grid_points']} points in {row['profile_seconds']:.0f} s, MAPE {row['mape']:.2%}, "
+                f"{row['network']}, {row['grid']} grid: {row['grid_points']} points in {row['profile_seconds']:.0f} s, MAPE {row['mape']:.2%}, "
                 f"largest {row['max_error']:.2%}, bias {row['bias']:+.2%}, Kendall's tau {row['kendall_tau']:.3f} "
                 f"(MACs {row['macs_kendall_tau']:.3f}), machine drift {row['drift']:.0%}"
             )
@@ -212,7 +243,9 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         measured = [p["measured_ms"] for p in row["points"]]
         scatter.plot([p["predicted_ms"] for p in row["points"]], measured, ".")
         scatter.axline((0, 0), slope=1, linewidth=0.8, color="grey")
-        scatter.set(title=row["network"], xlabel="predicted (ms)", ylabel="measured (ms)")
+        scatter.set(
+            title=f"{row['network']}, {row['grid']} grid", xlabel="predicted (ms)", ylabel="measured (ms)"
+        )
         twin.plot([p["macs"] / 1e6 for p in row["points"]], measured, ".", color="tab:orange")
         twin.set(xlabel="multiply-accumulates (millions)", ylabel="measured (ms)")
     figure.savefig(path, dpi=110)
@@ -229,7 +262,6 @@ def main() -> None:
     parser.add_argument("--widths", type=int, default=8)
     parser.add_argument("--densities", type=int, default=10)
     parser.add_argument("--check", type=int, default=100, help="random networks that run whole")
-    parser.add_argument("--layer-ms", type=float, default=0.2, help="length of one visit to a layer")
     parser.add_argument("--tables", type=Path, help="folder for the latency tables")
     parser.add_argument("--reference", type=Path, default=REFERENCE, help="folder of the published table")
     args = parser.parse_args()

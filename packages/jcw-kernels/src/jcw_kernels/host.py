@@ -29,7 +29,7 @@ class HostOptions:
 
     threads: int = option(1, low=1, high=256, help="threads per image")
     isa: str = option("", help="instruction set to force: scalar, avx2, avx512 or neon")
-    layer_ms: float = option(1.0, low=0.01, high=1000, help="how long each visit to a layer repeats it")
+    layer_ms: float = option(0.3, low=0.01, high=1000, help="how long each visit to a layer repeats it")
     model_ms: float = option(20.0, low=0.01, high=10000, help="how long each visit to a model repeats it")
 
 

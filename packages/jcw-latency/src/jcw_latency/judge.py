@@ -32,10 +32,16 @@ def allowed(plan: Plan, samples: Samples, options: LatencyOptions) -> NDArray[np
     A share of the median, but no less than the share of a tenth of the network's mean layer: below
     that, precision is spent on what no prediction would notice.
     """
+    error: NDArray[np.float64] = options.tolerance * noticed(plan, samples, 0.1)
+    return error
+
+
+def noticed(plan: Plan, samples: Samples, floor: float) -> NDArray[np.float64]:
+    """The time of each problem, or ``floor`` times the network's mean layer where that is more; seconds."""
     median = samples.quantiles()[1]
     whole = [median[layer.index.flat[-1]] for layer in plan.layers]
-    error: NDArray[np.float64] = options.tolerance * np.maximum(median, 0.1 * float(np.mean(whole)))
-    return error
+    found: NDArray[np.float64] = np.maximum(median, floor * float(np.mean(whole)))
+    return found
 
 
 def not_monotone(plan: Plan, samples: Samples, options: LatencyOptions) -> Mask:

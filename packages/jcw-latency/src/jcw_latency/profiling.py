@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from jcw_core.problem import LayerProblem
 from jcw_core.protocols import Device
 from jcw_core.pruning import GROUP_SIZE
 from jcw_latency.guard import GuardedDevice
-from jcw_latency.judge import allowed, not_monotone, outstanding, uncertain
+from jcw_latency.judge import not_monotone, noticed, outstanding, uncertain
 from jcw_latency.options import LatencyOptions
 from jcw_latency.plan import Plan, PlannedLayer, distinct_layers, make_plan, plan_of
 from jcw_latency.refine import coarse_axes, probes, refined
@@ -63,6 +64,8 @@ def profile(
         DeviceError: the device died, hung, or cannot time a layer. ``partial`` keeps the rest.
     """
     guarded = GuardedDevice(device, options.timeout)
+    if options.adaptive:
+        options = _for_few_points(options)
     profiler = _Profiler(guarded, options, partial, notify, list(distinct_layers(network)))
     started = time.monotonic()
     if options.adaptive:
@@ -93,6 +96,14 @@ def profile(
     return LatencyTable(guarded.info, (network,), _grids(plan, samples), settings=settings)
 
 
+def _for_few_points(options: LatencyOptions) -> LatencyOptions:
+    """Twice as strict: the noise of a few points counts, where a full grid averages over many."""
+    least = 2 * options.min_rounds
+    return replace(
+        options, tolerance=options.tolerance / 2, min_rounds=least, rounds=max(options.rounds, least)
+    )
+
+
 def _refine(profiler: _Profiler, network: Network, step: int, rng: np.random.Generator) -> Plan:
     """Measure coarse grids and split their cells until the probes in them are predicted well enough."""
     axes = coarse_axes(network, step)
@@ -102,9 +113,9 @@ def _refine(profiler: _Profiler, network: Network, step: int, rng: np.random.Gen
         profiler.run(plan, rng)
         places = list(plan.probes)
         median = profiler.samples.quantiles()[1, places] * 1e3
-        # What the noise of a probe explains does not call for a finer grid.
-        ratio = profiler.options.adaptive_tolerance / profiler.options.tolerance
-        allowed_s = ratio * allowed(plan, profiler.samples, profiler.options) + profiler.samples.uncertainty()
+        # What the noise of a probe explains does not call for a finer grid, nor does what a network would not notice.
+        error = profiler.options.adaptive_tolerance * noticed(plan, profiler.samples, 1.0)
+        allowed_s = error + profiler.samples.uncertainty()
         grids = _grids(plan, profiler.samples)
         better = refined(axes, grids, held_out, median, allowed_s[places] * 1e3)
         if better == axes:
