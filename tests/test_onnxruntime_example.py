@@ -1,0 +1,180 @@
+"""The example package ``jcw-onnxruntime``: installed with pip, found by its entry point, used as its README says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import onnx
+import pytest
+from conftest import command, environment
+from core_networks import networks
+from hypothesis import HealthCheck, given, settings
+
+from jcw_core.errors import DeviceError
+from jcw_core.fusion import fuse, problem_of
+from jcw_core.network import Network
+from jcw_core.ops import ACTIVATIONS, OPERATIONS
+from jcw_core.options import Location, parse
+from jcw_core.problem import LayerProblem
+from jcw_latency import LatencyTable
+from jcw_latency.onnx_reader import read_onnx
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "jcw-onnxruntime"
+README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
+COMMANDS = [shlex.split(line) for line in re.findall(r"^\$ (.*)$", README, re.MULTILINE)]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which pip put the package, by the README's own command."""
+    folder = tmp_path_factory.mktemp("site")
+    pip, *words = COMMANDS[0]
+    assert (pip, words) == ("pip", ["install", "./examples/jcw-onnxruntime"])
+    # What it needs is here already; the environment of the tests stays as it is.
+    apart = ["--quiet", "--disable-pip-version-check", "--no-deps", "--target", str(folder)]
+    subprocess.run([sys.executable, "-m", "pip", *words, *apart], cwd=ROOT, check=True)
+    return folder
+
+
+@pytest.fixture
+def module(installed: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(installed)
+    import jcw_onnxruntime
+
+    return jcw_onnxruntime
+
+
+def jcw(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(filter(None, [str(installed), os.environ.get("PYTHONPATH", "")]))
+    return subprocess.run(
+        command(*arguments), cwd=folder, env=environment() | {"PYTHONPATH": path}, capture_output=True, text=True
+    )  # fmt: skip
+
+
+def test_the_readme_does_what_it_shows(installed: Path, tmp_path: Path) -> None:
+    printed = []
+    for program, *arguments in COMMANDS[1:]:
+        assert program == "jcw"
+        done = jcw(installed, tmp_path, *arguments)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout)
+    table = LatencyTable.read(tmp_path / "ort.npz")
+    assert (table.device.name, table.device.versions["onnxruntime"]) == (
+        "onnxruntime",
+        onnxruntime.__version__,
+    )
+    assert all((grid.ms[1:] > 0).all() for grid in table.grids if len(grid.axes) == 1)
+    assert table.whole["mobilenet_v2"].scale > 0
+    assert "5 networks, run whole" in printed[-1]
+
+
+def test_it_is_listed_with_its_distribution(installed: Path, tmp_path: Path) -> None:
+    lines = [line.split() for line in jcw(installed, tmp_path, "plugins").stdout.splitlines()]
+    assert ["onnxruntime", "jcw-onnxruntime"] in lines
+
+
+def test_the_device_of_the_recipe(module: ModuleType) -> None:
+    (recipe,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    keys = tomllib.loads(recipe)["device"]
+    (plugin,) = module.jcw_register_devices()
+    assert keys.pop("name") == plugin.name
+    assert plugin.open(parse(plugin.options, keys, Location(EXAMPLE / "README.md"))).describe().threads == 1
+
+
+CONV = LayerProblem("conv2d", 8, 9, 7, 12, (3, 1), (2, 1), (1, 0), density=0.5)
+PLANES = LayerProblem("relu", 8, 9, 7, 8)
+WINDOWED = {"kernel_size": (3, 3), "stride": (2, 2), "padding": (1, 1)}
+PROBLEMS = [
+    CONV,
+    replace(CONV, out_channels=8, groups=8),
+    *(replace(CONV, activation=activation) for activation in sorted(ACTIVATIONS)),
+    replace(CONV, residual=True, activation="hardswish"),
+    LayerProblem("linear", 20, 1, 1, 10, activation="relu"),
+    *(replace(PLANES, op=op, activation="relu6") for op in ("batch_norm", "add", "mul", "scale", "concat")),
+    *(replace(PLANES, op=op) for op in sorted(ACTIVATIONS)),
+    *(replace(PLANES, op=op, **WINDOWED) for op in ("max_pool", "avg_pool")),
+    replace(PLANES, op="global_avg_pool"),
+    replace(PLANES, op="flatten", out_channels=8 * 9 * 7),
+    LayerProblem("concat", 1, 5, 5, 1),
+]
+
+
+def outputs(content: bytes) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    return session.run(None, {i.name: np.ones(i.shape, np.float32) for i in session.get_inputs()})
+
+
+def test_every_operation_is_covered() -> None:
+    assert {problem.op for problem in PROBLEMS} == OPERATIONS.keys() - {"input", "output"} | {"scale"}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: " ".join(filter(None, [p.op, p.activation])))
+def test_every_layer_is_the_one_that_was_asked_for(
+    module: ModuleType, problem: LayerProblem, tmp_path: Path
+) -> None:
+    content = module.layer_model(problem, np.random.default_rng(0))
+    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
+    (made,) = outputs(content)
+    flat = problem.op in ("linear", "flatten")
+    size = () if flat else (problem.out_height, problem.out_width)
+    assert made.shape == (1, problem.out_channels, *size)
+    inputs = (
+        1 + problem.residual + (problem.op in ("add", "mul", "scale", "concat") and problem.in_channels > 1)
+    )
+    if inputs == 1:
+        (tmp_path / "layer.onnx").write_bytes(content)
+        network = read_onnx(tmp_path / "layer.onnx")
+        assert [problem_of(network, unit, problem.density) for unit in fuse(network)] == [problem]
+    else:
+        assert len(onnx.load_from_string(content).graph.input) == inputs
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(network=networks())
+def test_layers_of_random_networks(module: ModuleType, network: Network) -> None:
+    for unit in fuse(network):
+        (made,) = outputs(module.layer_model(problem_of(network, unit), np.random.default_rng(0)))
+        # A fully connected layer apart, what is flat counts as a plane of one pixel.
+        assert made.size == np.prod(network.shapes[unit.output])
+
+
+def test_pruned_weights_are_zeros(module: ModuleType) -> None:
+    problem = LayerProblem("conv2d", 64, 8, 8, 64, (3, 3), padding=(1, 1), density=0.25)
+    graph = onnx.load_from_string(module.layer_model(problem, np.random.default_rng(0))).graph
+    weight = onnx.numpy_helper.to_array(graph.initializer[0])
+    assert weight.shape == (64, 64, 3, 3)
+    assert np.mean(weight != 0) == pytest.approx(0.25, abs=0.01)
+
+
+def test_times_have_a_row_for_each_round(module: ModuleType) -> None:
+    seconds = module.OnnxRuntimeDevice(module.Options()).measure(PROBLEMS[:3], rounds=2)
+    assert seconds.shape == (2, 3)
+    assert (seconds > 0).all()
+
+
+def test_what_cannot_be_timed_is_one_line(module: ModuleType, tmp_path: Path) -> None:
+    device = module.OnnxRuntimeDevice(module.Options())
+    with pytest.raises(DeviceError, match="'input' does no work"):
+        device.measure([LayerProblem("input", 3, 8, 8, 3)], rounds=1)
+    (tmp_path / "bad.onnx").write_bytes(b"nothing")
+    with pytest.raises(DeviceError, match=r"refuses .*bad\.onnx") as caught:
+        device.measure_models([tmp_path / "bad.onnx"], rounds=1)
+    assert "\n" not in str(caught.value)
+
+
+def test_whole_models_need_their_exporter(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert module.OnnxRuntimeDevice(module.Options()).model_format == "onnx"
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    assert module.OnnxRuntimeDevice(module.Options()).model_format == ""
