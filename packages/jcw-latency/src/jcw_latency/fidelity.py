@@ -25,6 +25,8 @@ from jcw_latency.predictor import LatencyPredictor
 
 _BATCH = 10
 """Networks that are on disk and on the device at one time."""
+_PASSES = 4
+"""Visits among which the rounds of each network are spread."""
 
 Notify = Callable[[int, int, str], None]
 
@@ -108,28 +110,50 @@ def check(
         rounds: runs of each network, of which the median counts.
         rng: source of the weights.
         folder: for model files, which are removed again.
-        notify: told networks done and in all.
+        notify: told visits of networks done and in all; each network is visited several times.
 
     Raises:
         DeviceError: a network could not be timed.
     """
-    space, points = predictor.space, list[Point]()
+    space = predictor.space
     predicted = predictor.predict(population)
     if exporter is None:
         predicted = predictor.sum_of_layers(predicted)
-    for start in range(0, len(population), _BATCH):
-        chosen = [space.architecture(row) for row in population[start : start + _BATCH]]
+    chosen = [space.architecture(row) for row in population]
+
+    def time(batch: Sequence[Architecture], count: int) -> NDArray[np.float64]:
         if exporter is None:
-            measured = _time_layers(space.network, chosen, device, rounds)
-        else:
-            measured = _time_models(space.network, chosen, device, exporter, rounds, rng, folder)
-        if not np.isfinite(measured).all():
-            raise DeviceError(f"device {device.info.name!r} could not time a random {space.network.name}")
-        for architecture, milliseconds in zip(chosen, measured, strict=True):
-            guess = float(predicted[len(points)])
-            points.append(Point(guess, float(milliseconds), kept_macs(space.network, architecture)))
-        notify(len(points), len(population), "")
+            return _time_layers(space.network, batch, device, count)
+        return _time_models(space.network, batch, device, exporter, count, rng, folder)
+
+    measured = medians_ms(_in_passes(chosen, time, rounds, rng, notify))
+    if not np.isfinite(measured).all():
+        raise DeviceError(f"device {device.info.name!r} could not time a random {space.network.name}")
+    points = (
+        Point(float(guess), float(milliseconds), kept_macs(space.network, architecture))
+        for guess, milliseconds, architecture in zip(predicted, measured, chosen, strict=True)
+    )
     return Fidelity(tuple(points), "layers" if exporter is None else "networks")
+
+
+def _in_passes(
+    chosen: Sequence[Architecture],
+    time: Callable[[Sequence[Architecture], int], NDArray[np.float64]],
+    rounds: int,
+    rng: np.random.Generator,
+    notify: Notify,
+) -> NDArray[np.float64]:
+    """Seconds (rounds, n). Few rounds at a time, in ever new company: else drift would tell batches apart."""
+    seconds = np.full((rounds, len(chosen)), np.nan)
+    passes = np.array_split(np.arange(rounds), min(_PASSES, rounds))
+    done, total = 0, len(passes) * len(chosen)
+    for part in passes:
+        order = rng.permutation(len(chosen))
+        for batch in np.array_split(order, range(_BATCH, len(order), _BATCH)):
+            seconds[np.ix_(part, batch)] = time([chosen[i] for i in batch], len(part))
+            done += len(batch)
+            notify(done, total, "")
+    return seconds
 
 
 def _time_models(
@@ -145,7 +169,7 @@ def _time_models(
     try:
         for path, architecture in zip(paths, chosen, strict=True):
             exporter.export(random_model(network, architecture, rng), path)
-        return medians_ms(device.measure_models(paths, rounds))
+        return device.measure_models(paths, rounds)
     finally:
         for path in paths:
             path.unlink(missing_ok=True)
@@ -158,9 +182,9 @@ def _time_layers(
     for architecture in chosen:
         small = shrink(network, architecture)
         units.append([problem_of(small, u, architecture.densities.get(u.name, 1.0)) for u in fuse(small)])
-    milliseconds = medians_ms(device.measure(list(itertools.chain.from_iterable(units)), rounds))
+    seconds = device.measure(list(itertools.chain.from_iterable(units)), rounds)
     stops = np.cumsum([len(problems) for problems in units])
-    return np.array([part.sum() for part in np.split(milliseconds, stops[:-1])])
+    return np.stack([part.sum(axis=1) for part in np.split(seconds, stops[:-1], axis=1)], axis=1)
 
 
 def medians_ms(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
