@@ -31,6 +31,7 @@ from jcw_core.fusion import fuse, problem_of
 from jcw_core.protocols import Device, DeviceInfo, Exporter
 from jcw_core.registry import Registry
 from jcw_core.space import Population, SearchSpace
+from jcw_kernels.host import cpu_name
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, profile, table_from_arrays
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, unit_axes
 from jcw_latency.fidelity import Fidelity, check
@@ -277,7 +278,7 @@ def main() -> None:
     if args.out:
         packages = ("jcw-core", "jcw-latency", "jcw-kernels", "numpy", "scipy")
         versions = {"python": platform.python_version()} | {name: version(name) for name in packages}
-        machine = {"cpu": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
+        machine = {"cpu": cpu_name(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
         write_json(args.out, {"machine": machine, "versions": versions, "rows": rows})
         draw(rows, args.out.with_suffix(".png"))
 

@@ -45,6 +45,30 @@ def test_networks(tmp_path):
     assert [c["density"] for c in result["comparisons"]] == [1.0, 0.2, 0.1]
 
 
+def test_threads(tmp_path):
+    result = run("threads.py", "--quick", "--out", str(tmp_path / "t.json"))
+    assert [row["density"] for row in result["rows"]] == [1.0, 0.2, 0.1]
+    for row in result["rows"]:
+        assert row["min_ms"] <= row["median_ms"] <= row["max_ms"]
+        low, high = row["speedup_quartiles"]
+        assert 0 < low <= row["speedup"] <= high
+
+
+def test_latency(tmp_path):
+    pytest.importorskip("scipy")
+    options = ["--quick", "--networks", "mobilenet_v1", "--out", str(tmp_path / "l.json")]
+    rows = run("latency.py", *options)["rows"]
+    (speed,) = (row for row in rows if row["kind"] == "speed")
+    assert speed["max_relative_difference"] < 1e-12
+    fidelity = [row for row in rows if row["kind"] == "fidelity"]
+    assert [row["grid"] for row in fidelity] == ["full", "adaptive"]
+    for row in fidelity:
+        assert row["networks"] == len(row["points"]) == 5
+        assert row["mape"] <= row["max_error"]
+        # The same measurements for both grids.
+        assert [p["measured_ms"] for p in row["points"]] == [p["measured_ms"] for p in fidelity[0]["points"]]
+
+
 def test_layers(tmp_path):
     result = run("layers.py", "--quick", "--out", str(tmp_path / "l.json"))
     rows = result["rows"]
