@@ -66,7 +66,7 @@ def draw(rows: list[Row], path: Path) -> None:
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    figure, axis = pyplot.subplots(figsize=(7, 3.5), layout="constrained")
+    figure, axis = pyplot.subplots(figsize=(9.5, 3.5), layout="constrained")
     speedup = np.array([r["speedup"] for r in rows])
     low, high = np.array([r["speedup_quartiles"] for r in rows]).T
     axis.bar(
