@@ -22,7 +22,7 @@ UNDER_SANITIZERS = (
     "-p",
     "no:faulthandler",
     f"--ignore={PACKAGE / 'tests' / 'test_monotone.py'}",
-    f"--deselect={PACKAGE / 'tests' / 'test_networks.py'}::test_layouts_share_memory",
+    "--deselect=packages/jcw-kernels/tests/test_networks.py::test_layouts_share_memory",
 )
 """pytest's handler of crashes would come before the sanitizers' report; valgrind cannot run what they watch; and
 buffers lie apart, with guards between them."""
