@@ -63,13 +63,13 @@ class AdbTransport:
 
     def __init__(self, options: AdbOptions) -> None:
         self._client = Client("adb", "Android's platform tools (Debian package adb)")
-        serial = options.serial
-        if options.connect:
-            address = options.connect if ":" in options.connect else f"{options.connect}:5555"
-            serial = serial or address
+        address = options.connect
+        if address and ":" not in address:
+            address = f"{address}:5555"
+        serial = options.serial or address
         self.name = serial or "adb"
         self._words = ["-s", serial] if serial else []
-        if options.connect:
+        if address:
             self._connect(address)
 
     def run(self, command: str) -> str:

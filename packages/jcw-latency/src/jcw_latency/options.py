@@ -19,10 +19,15 @@ class LatencyOptions:
         "even", help="widths at i/N, or at (i - 1/2)/N for spaces with very narrow layers"
     )
     adaptive: bool = option(
-        False, help="refine coarse grids where they are wrong, in place of widths and densities"
+        False,
+        help="refine coarse grids where they are wrong, in place of widths and densities; their few points "
+        "are timed twice as strictly",
     )
     adaptive_tolerance: float = option(
-        0.05, low=0.001, high=1.0, help="interpolation error at held-out points"
+        0.05,
+        low=0.001,
+        high=1.0,
+        help="interpolation error at held-out points, as a share of the layer or, if longer, of the mean layer",
     )
     min_rounds: int = option(6, low=1, high=1000, help="times that every point is timed")
     rounds: int = option(30, low=1, high=1000, help="times that an uncertain point is timed at most")
