@@ -46,16 +46,7 @@ class AdbPlugin:
 
     def open(self, options: AdbOptions) -> RemoteDevice:
         """Find the device, and copy ``jcw-device`` unless it is there. Raises ``DeviceError``."""
-        return RemoteDevice(
-            self.name,
-            AdbTransport(options),
-            program=options.program,
-            folder=options.folder,
-            core=options.core,
-            launcher=options.launcher,
-            threads=options.threads,
-            isa=options.isa,
-        )
+        return RemoteDevice(self.name, AdbTransport(options), options)
 
 
 class AdbTransport:

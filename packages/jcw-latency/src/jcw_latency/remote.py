@@ -40,17 +40,41 @@ class Transport(Protocol):
         """End the call that another thread is in, which then raises ``DeviceError``, and refuse more."""
 
 
+class RemoteOptions(Protocol):
+    """What the options of every way to another machine have in common."""
+
+    @property
+    def program(self) -> Path:
+        """``jcw-device``, built for that machine."""
+
+    @property
+    def folder(self) -> str:
+        """Where it and files to be timed go."""
+
+    @property
+    def core(self) -> int:
+        """To run on, -1 for any."""
+
+    @property
+    def launcher(self) -> str:
+        """Command there that runs the program, e.g. an emulator; ``""`` for none."""
+
+    @property
+    def threads(self) -> int:
+        """Of the engine."""
+
+    @property
+    def isa(self) -> str:
+        """Of the engine; ``""`` is the best that it finds."""
+
+
 class RemoteDevice:
     """See ``jcw_core.protocols.Device``.
 
     Args:
         kind: the device's plugin name.
         transport: the way there.
-        program: ``jcw-device``, built for that machine.
-        folder: where it and files to be timed go.
-        core: to run on, -1 for any.
-        launcher: command there that runs the program, e.g. an emulator; ``""`` for none.
-        threads, isa: of the engine; ``""`` is the best that it finds.
+        options: what runs there, and how.
 
     Raises:
         DeviceError: the machine cannot be reached or cannot run the program.
@@ -58,24 +82,14 @@ class RemoteDevice:
 
     model_format = "jcw"
 
-    def __init__(
-        self,
-        kind: str,
-        transport: Transport,
-        *,
-        program: Path,
-        folder: str,
-        core: int = -1,
-        launcher: str = "",
-        threads: int = 1,
-        isa: str = "",
-    ) -> None:
-        self._transport, self._folder = transport, folder
-        installed = self._install(program)
+    def __init__(self, kind: str, transport: Transport, options: RemoteOptions) -> None:
+        self._transport, self._folder = transport, options.folder
+        core, isa, threads = options.core, options.isa, options.threads
+        installed = self._install(options.program)
         flags = f"--threads {threads}" + (f" --isa {shlex.quote(isa)}" if isa else "")
         # The mask, without 0x, is all that every taskset (util-linux, busybox, Android's toybox) reads.
         pinned = f"taskset {1 << core:x}" if core >= 0 else ""
-        self._command = " ".join(filter(None, [pinned, launcher, shlex.quote(installed)]))
+        self._command = " ".join(filter(None, [pinned, options.launcher, shlex.quote(installed)]))
         self._flags = flags
         run = f"chmod 755 {shlex.quote(installed)} && {self._command} describe {flags}"
         found = self._object(self._transport.run(run))

@@ -40,16 +40,7 @@ class SshPlugin:
 
     def open(self, options: SshOptions) -> RemoteDevice:
         """Connect, and copy ``jcw-device`` unless it is there. Raises ``DeviceError``."""
-        return RemoteDevice(
-            self.name,
-            SshTransport(options),
-            program=options.program,
-            folder=options.folder,
-            core=options.core,
-            launcher=options.launcher,
-            threads=options.threads,
-            isa=options.isa,
-        )
+        return RemoteDevice(self.name, SshTransport(options), options)
 
 
 class SshTransport:
