@@ -32,12 +32,12 @@ from jcw_core.protocols import Device, DeviceInfo, Exporter
 from jcw_core.registry import Registry
 from jcw_core.space import Population, SearchSpace
 from jcw_kernels.host import cpu_name
-from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, profile, table_from_arrays
+from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, table_from_arrays
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, unit_axes
 from jcw_latency.fidelity import Fidelity, check
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.plan import width_points
-from jcw_latency.whole import with_whole_run
+from jcw_latency.whole import profile_space
 
 Floats = NDArray[np.float64]
 
@@ -153,8 +153,9 @@ def _profiled(
 ) -> tuple[LatencyTable, float]:
     """What ``jcw profile`` does: the table, and the seconds that it took."""
     start = time.monotonic()
-    table = profile(space.network, device, options, rng=rng, notify=_say(what))
-    table = with_whole_run(table, device, exporter, space, options, rng=rng, folder=folder)
+    table = profile_space(
+        space, device, exporter, options, rng=rng, folder=folder, notify=lambda unit: _say(f"{what}: {unit}")
+    )
     return table, time.monotonic() - start
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +18,17 @@ from scipy.stats import kendalltau
 from jcw_core.errors import DeviceError
 from jcw_core.fusion import fuse
 from jcw_core.network import Network
+from jcw_core.problem import LayerProblem
 from jcw_core.pruning import weight_density
 from jcw_core.shrink import kept_macs
 from jcw_core.space import SearchSpace
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable
-from jcw_latency.fidelity import Fidelity, Point, check, kendall_tau, medians_ms, random_model
+from jcw_latency.fidelity import Fidelity, Point, check, kendall_tau
 from jcw_latency.guard import GuardedDevice
+from jcw_latency.network_runs import medians_ms, random_model
 from jcw_latency.report import FidelitySection
 from jcw_latency.table import WholeRun
-from jcw_latency.whole import fit, with_whole_run
+from jcw_latency.whole import fit, profile_space
 
 
 @given(
@@ -83,17 +85,47 @@ def test_an_overhead_is_a_bias(table: LatencyTable, space: SearchSpace, tmp_path
     assert (found.errors < -0.5).all()
 
 
-def test_what_a_whole_run_costs_is_found(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
-    device, rng = SyntheticDevice(overhead=1e-4), np.random.default_rng(0)
-    for start in (table, replace(table, whole={"small": WholeRun(3.0, 1.0)})):
-        better = with_whole_run(
-            start, device, TextExporter(), space, LatencyOptions(), rng=rng, folder=tmp_path
-        )
-        assert better.whole["small"].overhead_ms == pytest.approx(0.1, rel=0.03)
-        assert better.whole["small"].scale == pytest.approx(1, rel=0.03)
-    assert check_on(device, better, space, tmp_path).to_dict()["mape"] < 0.01
-    none = LatencyOptions(whole_networks=0)
-    assert with_whole_run(table, device, TextExporter(), space, none, rng=rng, folder=tmp_path) is table
+def profiled(device: SyntheticDevice, space: SearchSpace, folder: Path, **options: int) -> LatencyTable:
+    exporter = TextExporter() if device.model_format else None
+    rng = np.random.default_rng(0)
+    return profile_space(space, device, exporter, LatencyOptions(**options), rng=rng, folder=folder)
+
+
+def test_what_a_whole_run_costs_is_found(space: SearchSpace, tmp_path: Path) -> None:
+    device = SyntheticDevice(overhead=1e-4)
+    table = profiled(device, space, tmp_path)
+    assert table.whole["small"].overhead_ms == pytest.approx(0.1, rel=0.03)
+    assert table.whole["small"].scale == pytest.approx(1, rel=0.03)
+    assert check_on(device, table, space, tmp_path).to_dict()["mape"] < 0.01
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_whole_runs(count: int, space: SearchSpace, tmp_path: Path) -> None:
+    device = SyntheticDevice(overhead=1e-4)
+    table = profiled(device, space, tmp_path, whole_networks=count)
+    predicted = LatencyPredictor(table, space).predict(space.low[None])
+    assert predicted == pytest.approx(LatencyPredictor(table, space).sum_of_layers(predicted) + 0.1, rel=0.05)
+
+
+def test_no_whole_runs(space: SearchSpace, tmp_path: Path) -> None:
+    assert not profiled(SyntheticDevice(), space, tmp_path, whole_networks=0).whole
+    assert not profiled(SyntheticDevice(model_format=""), space, tmp_path).whole
+
+
+def test_whole_runs_and_layers_see_the_same_machine(space: SearchSpace, tmp_path: Path) -> None:
+    class Diary(SyntheticDevice):
+        def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
+            pages.append("layers")
+            return super().measure(problems, rounds=rounds)
+
+        def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:
+            pages.append("networks")
+            return super().measure_models(paths, rounds=rounds)
+
+    pages: list[str] = []
+    profiled(Diary(), space, tmp_path)
+    assert [page for page, _ in itertools.groupby(pages)] == ["networks", "layers"] * 2 + ["networks"]
 
 
 @given(

@@ -67,8 +67,7 @@ def profile(
     from jcw_core.protocols import Progress
     from jcw_latency.arguments import assignments, network_of, open_device, space_of
     from jcw_latency.options import LatencyOptions
-    from jcw_latency.profiling import profile as measure
-    from jcw_latency.whole import with_whole_run
+    from jcw_latency.whole import profile_space
 
     settings += ("adaptive=true",) if adaptive else ()
     options = parse(LatencyOptions, *assignments("--set", settings))
@@ -88,12 +87,10 @@ def profile(
                 Progress("profile", unit, done, total, detail)
             )
 
-        table = measure(found, device, options, rng=rng, partial=partial, notify=notify("point"))
-        if exporter is not None:
-            table = with_whole_run(
-                table, device, exporter, space_of(registry, found), options,
-                rng=rng, folder=Path(folder), notify=notify("network"),
-            )  # fmt: skip
+        table = profile_space(
+            space_of(registry, found), device, exporter, options,
+            rng=rng, folder=Path(folder), partial=partial, notify=notify,
+        )  # fmt: skip
     table.write(output)
     partial.unlink(missing_ok=True)
     click.echo(f"{output}: {len(table.grids)} layers, {table.settings['points']} points")

@@ -42,6 +42,7 @@ def profile(
     rng: np.random.Generator,
     partial: Path | None = None,
     notify: Notify = lambda done, total, detail: None,
+    between: Callable[[], None] = lambda: None,
     step: int = GROUP_SIZE,
 ) -> LatencyTable:
     """Measure a network's latency table.
@@ -58,6 +59,7 @@ def profile(
         rng: the order of visits.
         partial: file from which an interrupted profile continues; the caller removes it.
         notify: told points done, points in this sweep, and a few words.
+        between: called before the first sweep and after each, for what should see the same machine.
         step: channels to which widths are rounded.
 
     Raises:
@@ -66,8 +68,9 @@ def profile(
     guarded = GuardedDevice(device, options.timeout)
     if options.adaptive:
         options = _for_few_points(options)
-    profiler = _Profiler(guarded, options, partial, notify, list(distinct_layers(network)))
+    profiler = _Profiler(guarded, options, partial, notify, between, list(distinct_layers(network)))
     started = time.monotonic()
+    between()
     if options.adaptive:
         plan = _refine(profiler, network, step, rng)
     else:
@@ -132,9 +135,11 @@ class _Profiler:
         options: LatencyOptions,
         partial: Path | None,
         notify: Notify,
+        between: Callable[[], None],
         layers: Sequence[LayerProblem],
     ) -> None:
-        self.device, self.options, self.partial, self.notify = device, options, partial, notify
+        self.device, self.options, self.partial = device, options, partial
+        self.notify, self.between = notify, between
         self.reference = Reference(layers, options.busy)
         self.plan = plan_of({})
         self.samples = Samples((), device.info, options.rounds)
@@ -158,6 +163,7 @@ class _Profiler:
             sweep += 1
             self._sweep(deque(batches(rng.permutation(which), self.plan.problems)), f"sweep {sweep}")
             self._refuse_failures()
+            self.between()
 
     def save(self) -> None:
         if self.partial is not None:

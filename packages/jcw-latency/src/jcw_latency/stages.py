@@ -19,9 +19,8 @@ from jcw_latency.fidelity import check
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.options import LatencyOptions
 from jcw_latency.predictor import LatencyPredictor
-from jcw_latency.profiling import profile
 from jcw_latency.table import LatencyTable, device_document
-from jcw_latency.whole import with_whole_run
+from jcw_latency.whole import profile_space
 
 
 class ProfileStage:
@@ -43,27 +42,18 @@ class ProfileStage:
         # Before minutes of measuring: an exporter that is not installed.
         exporter = context.registry.exporters[device.model_format] if device.model_format else None
         scratch = context.directory.scratch(self.name)
-        table = profile(
-            context.network,
+        table = profile_space(
+            SearchSpace.of(context.network),
             device,
+            exporter,
             options,
             rng=context.rng(self.name),
+            folder=scratch,
             partial=scratch / "samples.npz",
-            notify=lambda done, total, detail: context.progress(self.name, "point", done, total, detail),
+            notify=lambda unit: (
+                lambda done, total, detail: context.progress(self.name, unit, done, total, detail)
+            ),
         )
-        if exporter is not None:
-            table = with_whole_run(
-                table,
-                device,
-                exporter,
-                SearchSpace.of(context.network),
-                options,
-                rng=context.rng(self.name, "whole"),
-                folder=scratch,
-                notify=lambda done, total, detail: context.progress(
-                    self.name, "network", done, total, detail
-                ),
-            )
         table.write(context.path(records.TABLE))
         return ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,59 +11,72 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.protocols import Device, Exporter
-from jcw_core.space import SearchSpace
-from jcw_latency.fidelity import Notify, check
+from jcw_core.space import Population, SearchSpace
 from jcw_latency.guard import GuardedDevice
+from jcw_latency.network_runs import NetworkRuns, Notify
 from jcw_latency.options import LatencyOptions
 from jcw_latency.predictor import LatencyPredictor
+from jcw_latency.profiling import profile
 from jcw_latency.table import LatencyTable, WholeRun
 
 _LEAST_SCALE = 0.5
 """Layers that cost twice as much alone as in a network were not timed right; do not follow them further."""
 
 
-def with_whole_run(
-    table: LatencyTable,
-    device: Device,
-    exporter: Exporter,
+def profile_space(
     space: SearchSpace,
+    device: Device,
+    exporter: Exporter | None,
     options: LatencyOptions,
     *,
     rng: np.random.Generator,
     folder: Path,
-    notify: Notify = lambda done, total, detail: None,
+    partial: Path | None = None,
+    notify: Callable[[str], Notify] = lambda unit: lambda done, total, detail: None,
 ) -> LatencyTable:
-    """A table that knows what whole runs of a space's network cost, given their layers.
+    """Measure the latency table of a space's network, and what whole runs cost if the device runs models.
+
+    Whole networks run between the sweeps over the layers, so that both see the same machine.
 
     Args:
-        table: of the space's network.
-        device: open; it runs models.
-        exporter: of the device's ``model_format``.
-        space: of which ``options.whole_networks`` members run; its smallest and largest first.
-        rng: source of the other members and of weights.
+        space: of which ``options.whole_networks`` members run whole, its smallest and largest first.
+        device: open.
+        exporter: of the device's ``model_format``; None for a device that runs no models.
+        rng: order of visits, members and weights.
         folder: for model files, which are removed again.
+        partial: file from which an interrupted profile continues; the caller removes it.
+        notify: gives what is told of the progress of each unit, ``"point"`` and ``"network"``.
 
     Raises:
-        DeviceError: a network could not be timed.
+        DeviceError: the device died, hung, or cannot time a layer or a network. ``partial`` keeps the layers.
     """
-    count = options.whole_networks
-    if not count:
-        return table
-    name = space.network.name
-    sums = replace(table, whole={**table.whole, name: WholeRun()})
+    network, count = space.network, options.whole_networks
+    if exporter is None or not count:
+        return profile(network, device, options, rng=rng, partial=partial, notify=notify("point"))
     members = np.vstack([space.low, space.maximum, space.sample(count, rng)])[:count]
-    found = check(
-        LatencyPredictor(sums, space),
+    runs = NetworkRuns(
+        network,
+        [space.architecture(member) for member in members],
         GuardedDevice(device, options.timeout),
         exporter,
-        members,
         rounds=options.check_rounds,
         rng=rng,
         folder=folder,
-        notify=notify,
+        notify=notify("network"),
     )
-    pairs = np.array([(p.predicted_ms, p.measured_ms) for p in found.points])
-    return replace(table, whole={**table.whole, name: fit(pairs[:, 0], pairs[:, 1])})
+    table = profile(
+        network, device, options, rng=rng, partial=partial, notify=notify("point"), between=runs.visit
+    )
+    return _with_whole_run(table, space, members, runs.finish())
+
+
+def _with_whole_run(
+    table: LatencyTable, space: SearchSpace, members: Population, measured: NDArray[np.float64]
+) -> LatencyTable:
+    name = space.network.name
+    sums = replace(table, whole={**table.whole, name: WholeRun()})
+    predicted = LatencyPredictor(sums, space).predict(members)
+    return replace(table, whole={**table.whole, name: fit(predicted, measured)})
 
 
 def fit(sums: NDArray[np.float64], measured: NDArray[np.float64]) -> WholeRun:

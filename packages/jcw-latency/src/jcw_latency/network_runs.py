@@ -1,0 +1,166 @@
+"""Networks that run whole on a device, a few rounds at a time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jcw_core.architecture import Architecture
+from jcw_core.errors import DeviceError
+from jcw_core.fusion import fuse, problem_of
+from jcw_core.model import Model
+from jcw_core.network import Network
+from jcw_core.protocols import Exporter
+from jcw_core.pruning import density_mask
+from jcw_core.shrink import shrink
+from jcw_latency.guard import GuardedDevice
+
+_BATCH = 10
+"""Networks that are on disk and on the device at one time."""
+_PASSES = 4
+"""Visits among which the rounds of each network are spread."""
+
+Notify = Callable[[int, int, str], None]
+
+
+class NetworkRuns:
+    """Runs of some members of a network's space, spread over as much time as the caller takes between visits.
+
+    Each visit is a few rounds of every network, in a new order and company: a machine that is slow for a
+    while is slow for all of them.
+
+    Args:
+        network: at full width.
+        chosen: the members.
+        device: where they run.
+        exporter: of the device's ``model_format``; None for a device that runs no models, whose layers are
+            then timed one by one at their exact shapes and added up.
+        rounds: runs of each network, of which the median counts.
+        rng: source of weights and orders.
+        folder: for model files, which are removed again.
+        notify: told visits of networks done and in all.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        chosen: Sequence[Architecture],
+        device: GuardedDevice,
+        exporter: Exporter | None,
+        *,
+        rounds: int,
+        rng: np.random.Generator,
+        folder: Path,
+        notify: Notify = lambda done, total, detail: None,
+    ) -> None:
+        self.chosen = tuple(chosen)
+        self._network, self._device, self._exporter = network, device, exporter
+        self._rng, self._folder, self._notify = rng, folder, notify
+        self._seconds = np.full((rounds, len(chosen)), np.nan)
+        self._passes = np.array_split(np.arange(rounds), min(_PASSES, rounds))
+        self._total = len(self._passes) * len(chosen)
+
+    def visit(self) -> None:
+        """Run every network a few times, unless only the visits of :meth:`finish` are left.
+
+        Raises:
+            DeviceError: the device died or hung.
+        """
+        if len(self._passes) > 1:
+            self._visit()
+
+    def finish(self) -> NDArray[np.float64]:
+        """Run what has not run yet; median milliseconds of each network, (n,).
+
+        Raises:
+            DeviceError: a network could not be timed.
+        """
+        while self._passes:
+            self._visit()
+        found = medians_ms(self._seconds)
+        if not np.isfinite(found).all():
+            raise DeviceError(
+                f"device {self._device.info.name!r} could not time a random {self._network.name}"
+            )
+        return found
+
+    def _visit(self) -> None:
+        rounds = self._passes[0]
+        done = self._total - len(self._passes) * len(self.chosen)
+        order = self._rng.permutation(len(self.chosen))
+        for batch in np.array_split(order, range(_BATCH, len(order), _BATCH)):
+            self._seconds[np.ix_(rounds, batch)] = self._time([self.chosen[i] for i in batch], len(rounds))
+            done += len(batch)
+            self._notify(done, self._total, "")
+        del self._passes[0]
+
+    def _time(self, batch: Sequence[Architecture], rounds: int) -> NDArray[np.float64]:
+        if self._exporter is None:
+            return _time_layers(self._network, batch, self._device, rounds)
+        return _time_models(
+            self._network, batch, self._device, self._exporter, rounds, self._rng, self._folder
+        )
+
+
+def _time_models(
+    network: Network,
+    chosen: Sequence[Architecture],
+    device: GuardedDevice,
+    exporter: Exporter,
+    rounds: int,
+    rng: np.random.Generator,
+    folder: Path,
+) -> NDArray[np.float64]:
+    paths = [folder / f"check-{index}{exporter.suffix}" for index in range(len(chosen))]
+    try:
+        for path, architecture in zip(paths, chosen, strict=True):
+            exporter.export(random_model(network, architecture, rng), path)
+        return device.measure_models(paths, rounds)
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+
+def _time_layers(
+    network: Network, chosen: Sequence[Architecture], device: GuardedDevice, rounds: int
+) -> NDArray[np.float64]:
+    units = []
+    for architecture in chosen:
+        small = shrink(network, architecture)
+        units.append([problem_of(small, u, architecture.densities.get(u.name, 1.0)) for u in fuse(small)])
+    seconds = device.measure(list(itertools.chain.from_iterable(units)), rounds)
+    stops = np.cumsum([len(problems) for problems in units])
+    return np.stack([part.sum(axis=1) for part in np.split(seconds, stops[:-1], axis=1)], axis=1)
+
+
+def medians_ms(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Median over rounds (rounds, n) of the timings that did not fail, milliseconds; NaN without any."""
+    found = np.full(seconds.shape[1], np.nan)
+    timed = np.isfinite(seconds).any(axis=0)
+    found[timed] = np.nanmedian(seconds[:, timed], axis=0) * 1e3
+    return found
+
+
+def random_model(network: Network, architecture: Architecture, rng: np.random.Generator) -> Model:
+    """An architecture with random weights: what it computes is nonsense, what it costs is not."""
+    small = shrink(network, architecture)
+    return Model(small, dict(_weights(small, architecture, rng)), architecture)
+
+
+def _weights(
+    network: Network, architecture: Architecture, rng: np.random.Generator
+) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    for name, shape in {**network.parameter_shapes, **network.buffer_shapes}.items():
+        layer, _, key = name.rpartition(".")
+        if network[layer].op == "batch_norm" or key == "bias":
+            yield name, np.full(shape, key in ("weight", "running_var"), dtype=np.float32)
+            continue
+        # He et al. 2015, so that activations stay in a normal range on the way through.
+        values = rng.standard_normal(shape, dtype=np.float32) * np.float32(np.sqrt(2 / np.prod(shape[1:])))
+        if layer in architecture.densities:
+            values *= density_mask(values, architecture.densities[layer])
+        yield name, values
