@@ -1,5 +1,6 @@
 """Benchmarks run, and their files have the fields that readers of ``docs/results`` rely on."""
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -67,6 +68,23 @@ def test_latency(tmp_path):
         assert row["mape"] <= row["max_error"]
         # The same measurements for both grids.
         assert [p["measured_ms"] for p in row["points"]] == [p["measured_ms"] for p in fidelity[0]["points"]]
+
+
+def test_selection(tmp_path):
+    table = BENCHMARKS.parents[1] / "shared/reference/cortex-a72-resnet18"
+    if not (table / "runtime.npy").is_file():
+        pytest.skip(f"the published latency table is not at {table}")
+    result = run("selection.py", "--quick", "--table", str(table), "--out", str(tmp_path / "s.json"))
+    noises, strategies = ("reestimated", "kept", "none"), ("uniform N=4", "uniform N=64", "nsga2")
+    rows = result["rows"]
+    assert [(row["noise"], row["strategy"]) for row in rows] == list(itertools.product(noises, strategies))
+    for row in rows:
+        assert row["evaluated"] == 64 * (1 + row["generations"])
+        front, population = row["front_hypervolume"], row["population_hypervolume"]
+        assert 0 < population < 1
+        # Without noise the front is the best of all that was ever seen.
+        assert population <= front < 1 if row["noise"] == "none" else 0 < front < 1
+        assert sorted(row["latency_quartiles"]) == row["latency_quartiles"]
 
 
 def test_layers(tmp_path):
