@@ -70,8 +70,9 @@ def install(cache: Path, wheels: Sequence[Path], platform: Sequence[str] = ()) -
 def run_tests(
     python: str, site: Path, environment: Mapping[str, str], tests: Sequence[str], options: Sequence[str] = ()
 ) -> int:
-    """Run pytest on the kernel tests, or on ``tests``. Returns its exit status."""
-    chosen = tests or [str(PACKAGE / "tests")]
+    """Run pytest on the kernel tests, or on those that its arguments ``tests`` name. Returns its exit status."""
+    named = any(Path(argument.partition("::")[0]).exists() for argument in tests)
+    chosen = tests if named else [str(PACKAGE / "tests"), *tests]
     settings = {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     command = [python, "-m", "pytest", "-p", "no:cacheprovider", *options, *chosen]
     return subprocess.run(command, env=os.environ | settings | dict(environment), check=False).returncode
