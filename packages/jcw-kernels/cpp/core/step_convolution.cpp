@@ -49,6 +49,12 @@ Step make_convolution(const Binder& binder, const Operation& o) {
     winograd.macs = step.macs;
     return winograd;
   }
+  if (rows_pay(binder, o, step.density)) {
+    Step rows = make_rows(binder, o);
+    rows.density = step.density;
+    rows.macs = step.macs;
+    return rows;
+  }
   const double break_even = unit.taps() == 1 ? kernels.dense_from : kernels.dense_from_windowed;
   const bool dense = unit.groups == 1 && step.density >= break_even;
   step.kernel = dense ? "dense" : "sparse";

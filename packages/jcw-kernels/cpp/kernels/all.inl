@@ -5,6 +5,7 @@
 #include "activation.inl"
 #include "tile.inl"
 #include "convolve.inl"
+#include "convolve_rows.inl"
 #include "linear.inl"
 #include "planes.inl"
 #include "windowed.inl"
@@ -14,10 +15,17 @@
 
 namespace {
 
+template <class I = Isa>
+constexpr auto rows_kernel() -> decltype(jcw::Kernels::convolve_rows) {
+  if constexpr (I::rows_vectors > 0) return convolve_rows<I>;
+  return nullptr;
+}
+
 constexpr jcw::Kernels kTable = {
-    Isa::name, Isa::width, Isa::sparse_vectors, Isa::dense_channels, Isa::dense_vectors, Isa::dense_from,
+    Isa::name, Isa::width, Isa::sparse_vectors, Isa::dense_channels, Isa::dense_vectors,
+    Isa::rows_vectors * Isa::width, Isa::dense_from,
     Isa::dense_from_windowed, Isa::strided_cache, Isa::winograd_transform, Isa::winograd_tiles, Isa::winograd_cache,
-    convolve, convolve_dense, winograd_points, winograd_outputs, windowed, windowed_square<3>, windowed_square<5>,
+    convolve, convolve_dense, rows_kernel(), winograd_points, winograd_outputs, windowed, windowed_square<3>, windowed_square<5>,
     windowed_by_two<3>, windowed_by_two<5>, linear, elementwise, relayout, global_mean, peak,
 };
 

@@ -47,6 +47,17 @@ struct Convolution {
   int groups, blocks;
 };
 
+// Dense convolution by groups of rows_channels output channels and rows of pixels. Entry e of every group multiplies the
+// pixels at in + offset[e]; weights are [group][entry][channel].
+struct ConvolutionRows {
+  Target target;  // mask unused
+  const float* in;
+  const std::int32_t* offsets;
+  const float* weights;
+  std::ptrdiff_t row;  // of input and output
+  int entries, width;
+};
+
 // 3 x 3 convolution of stride 1 by tiles of 2 x 2 outputs, numbered row by row. Points and products lie as
 // [16 points][channel][tile], `point` and `plane` floats apart.
 struct Winograd {
@@ -122,6 +133,7 @@ struct Kernels {
   int tile_vectors;    // vectors per channel of the sparse tile
   int dense_channels;  // output channels per group of the dense tile
   int dense_vectors;   // vectors per channel of the dense tile
+  int rows_channels;   // output channels per group of convolve_rows
   // Share of kept weight groups from which the dense tile was measured to be the faster one, for 1 x 1 and
   // for larger windows (benchmarks/layers.py).
   double dense_from, dense_from_windowed;
@@ -133,6 +145,8 @@ struct Kernels {
   double winograd_transform, winograd_tiles, winograd_cache;
   void (*convolve)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*convolve_dense)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
+  // Null where convolve_dense is the faster one everywhere.
+  void (*convolve_rows)(const ConvolutionRows&, int row_begin, int row_end, int group_begin, int group_end);
   // Input planes to the points of the tiles [tile_begin, tile_end), and products of points to outputs.
   void (*winograd_points)(const Winograd&, float* points, int tile_begin, int tile_end, int channel_begin, int channel_end);
   void (*winograd_outputs)(const Winograd&, const float* products, int tile_begin, int tile_end, int channel_begin, int channel_end);

@@ -10,6 +10,7 @@ struct Isa {
   static constexpr int width = 16;
   static constexpr int sparse_vectors = 6;
   static constexpr int dense_channels = 8, dense_vectors = 3;
+  static constexpr int rows_vectors = 2, rows_pixels = 14;
   static constexpr int plain_vectors = 8;
   static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
   static constexpr double strided_cache = 1e9;  // never split
@@ -25,6 +26,12 @@ struct Isa {
   static vec load(const float* p) { return _mm512_loadu_ps(p); }
   static void store(float* p, vec v) { _mm512_storeu_ps(p, v); }
   static vec set(float x) { return _mm512_set1_ps(x); }
+  // From memory into a register: as an operand of each multiplication it would be loaded as often.
+  static vec load_one(const float* p) {
+    vec v = _mm512_set1_ps(*p);
+    asm("" : "+v"(v));
+    return v;
+  }
   static vec fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
   static vec max(vec bound, vec x) { return _mm512_max_ps(bound, x); }  // NaN in x passes
   static vec min(vec bound, vec x) { return _mm512_min_ps(bound, x); }
@@ -49,6 +56,32 @@ struct Isa {
   }
   // The first n lanes; all from width on.
   static __mmask16 first(int n) { return static_cast<__mmask16>(n >= 16 ? 0xFFFF : n > 0 ? (1 << n) - 1 : 0); }
+  // Writes the first `count` of at most width floats.
+  static void store_first(float* out, int count, vec v) { _mm512_mask_storeu_ps(out, first(count), v); }
+  // rows[i][n] = in[n * step + i] for n below `count`, 8 or 16.
+  template <int count>
+  static void transpose(const float* in, std::ptrdiff_t step, vec (&rows)[16]) {
+    vec quads[16];  // [n / 4][i % 4], whose parts hold i / 4
+    for (int q = 0; q < count / 4; ++q, in += 4 * step) {
+      const vec a = load(in), b = load(in + step), c = load(in + 2 * step), d = load(in + 3 * step);
+      const __m512d ab[2] = {_mm512_castps_pd(_mm512_unpacklo_ps(a, b)), _mm512_castps_pd(_mm512_unpackhi_ps(a, b))};
+      const __m512d cd[2] = {_mm512_castps_pd(_mm512_unpacklo_ps(c, d)), _mm512_castps_pd(_mm512_unpackhi_ps(c, d))};
+      for (int i = 0; i < 2; ++i) {
+        quads[4 * q + 2 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(ab[i], cd[i]));
+        quads[4 * q + 2 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(ab[i], cd[i]));
+      }
+    }
+    for (int i = 0; i < 4; ++i) {
+      const vec* from = quads + i;
+      const vec a = _mm512_shuffle_f32x4(from[0], from[4], 0x44), b = _mm512_shuffle_f32x4(from[0], from[4], 0xEE);
+      const vec c = count == 8 ? a : _mm512_shuffle_f32x4(from[8], from[12], 0x44);
+      const vec d = count == 8 ? b : _mm512_shuffle_f32x4(from[8], from[12], 0xEE);
+      rows[i] = _mm512_shuffle_f32x4(a, c, 0x88);
+      rows[4 + i] = _mm512_shuffle_f32x4(a, c, 0xDD);
+      rows[8 + i] = _mm512_shuffle_f32x4(b, d, 0x88);
+      rows[12 + i] = _mm512_shuffle_f32x4(b, d, 0xDD);
+    }
+  }
   // Writes the first `count` of 2 * width floats.
   static void store_part(float* out, int count, vec low, vec high) {
     _mm512_mask_storeu_ps(out, first(count), low);
