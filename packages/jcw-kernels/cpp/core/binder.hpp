@@ -80,7 +80,8 @@ Step make_convolution(const Binder& binder, const Operation& o);
 // environment variable JCW_WINOGRAD is neither "always" nor "never".
 bool winograd_pays(const Binder& binder, const Operation& o, double density);
 Step make_winograd(const Binder& binder, const Operation& o);  // without density and macs
-bool rows_pay(const Binder& binder, const Operation& o, double density);
+// What make_rows would take of the time of the dense tile.
+double rows_cost(const Binder& binder, const Operation& o);
 Step make_rows(const Binder& binder, const Operation& o);  // without density and macs
 Step make_windowed(const Binder& binder, const Operation& o);
 Step make_linear(const Binder& binder, const Operation& o);

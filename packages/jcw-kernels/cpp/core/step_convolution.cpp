@@ -49,13 +49,13 @@ Step make_convolution(const Binder& binder, const Operation& o) {
     winograd.macs = step.macs;
     return winograd;
   }
-  if (rows_pay(binder, o, step.density)) {
+  const double break_even = unit.taps() == 1 ? kernels.dense_from : kernels.dense_from_windowed;
+  if (const double cost = rows_cost(binder, o); cost < 1 && step.density >= cost * break_even) {
     Step rows = make_rows(binder, o);
     rows.density = step.density;
     rows.macs = step.macs;
     return rows;
   }
-  const double break_even = unit.taps() == 1 ? kernels.dense_from : kernels.dense_from_windowed;
   const bool dense = unit.groups == 1 && step.density >= break_even;
   step.kernel = dense ? "dense" : "sparse";
   auto state = std::make_shared<State>();

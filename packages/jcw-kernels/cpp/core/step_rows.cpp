@@ -1,14 +1,16 @@
-// Dense convolutions as steps that compute rows of pixels: where that pays, bands of rows that stay in cache.
+// Dense convolutions as steps that compute rows of pixels: what that costs, bands of rows that stay in cache.
 #include <algorithm>
-#include <cstdlib>
+#include <limits>
 
 #include "binder.hpp"
 
 namespace jcw {
 namespace {
 
-// Bytes of input that all output channels pass over before the next rows do: part of a second-level cache of 1 MB.
-double kBandBytes = std::getenv("BAND") ? atof(std::getenv("BAND")) : 500e3;
+// Bytes of input that all output channels pass over before the next rows do: half of a second-level cache of 1 MB.
+constexpr double kBandBytes = 500e3;
+// Rows of fewer pixels take as long: multiplications wait for each other.
+constexpr int kFewestPixels = 4;
 
 struct State {
   Packed packed;
@@ -18,11 +20,14 @@ struct State {
 
 }  // namespace
 
-bool rows_pay(const Binder& binder, const Operation& o, double density) {
+double rows_cost(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Kernels& kernels = binder.kernels();
-  static const double from = std::getenv("ROWS") ? atof(std::getenv("ROWS")) : 1.0;
-  return kernels.convolve_rows && unit.groups == 1 && density >= from;
+  if (!kernels.convolve_rows || unit.groups != 1) return std::numeric_limits<double>::infinity();
+  const int channels = kernels.rows_channels, groups = (unit.out.channels + channels - 1) / channels;
+  const double entries = unit.in.channels * unit.taps(), pixels = unit.out.height * std::max(unit.out.width, kFewestPixels);
+  const double run = binder.tensor(o.write).layout.blocks() * kBlock;
+  return groups * channels * pixels * (entries + kernels.rows_finish) / (unit.out.channels * run * entries);
 }
 
 Step make_rows(const Binder& binder, const Operation& o) {
@@ -43,7 +48,7 @@ Step make_rows(const Binder& binder, const Operation& o) {
   const double row_bytes = sizeof(float) * static_cast<double>(in.row) * binder.tensor(o.reads[0]).layout.planes;
   state->band_rows = std::max(1, static_cast<int>(kBandBytes / row_bytes));
   Step step;
-  step.kernel = "dense";
+  step.kernel = "rows";
   step.bytes = state->packed.bytes();
   step.leaves_ends = true;
   step.run = [state, kernel = binder.kernels().convolve_rows](int part, int parts) {

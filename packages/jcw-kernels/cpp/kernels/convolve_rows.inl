@@ -12,6 +12,7 @@ using jcw::ConvolutionRows;
 template <class I>
 struct RowTiles {
   static constexpr int V = I::rows_vectors, width = I::width, channels = V * width;
+  // Transpositions read past the last pixel.
   struct Sums {
     alignas(sizeof(vec)) float pixel[I::rows_pixels + width][channels];
   };
@@ -67,12 +68,8 @@ struct RowTiles {
     }
     const std::ptrdiff_t row = conv.row;
     for (int e = 0; e < conv.entries; ++e, weights += channels, next += step) {
-#ifndef NOPFI
       prefetch(in + conv.offsets[e + jcw::kAhead]);
-#endif
-#ifndef NOPFN
       prefetch(next);
-#endif
       const float* at = in + conv.offsets[e];
       vec w[V];
       JCW_UNROLL

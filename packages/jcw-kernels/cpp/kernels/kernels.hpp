@@ -137,6 +137,8 @@ struct Kernels {
   // Share of kept weight groups from which the dense tile was measured to be the faster one, for 1 x 1 and
   // for larger windows (benchmarks/layers.py).
   double dense_from, dense_from_windowed;
+  // What the end of a tile of convolve_rows costs, in entries. Measured.
+  double rows_finish;
   // Bytes of input that a tile of a strided convolution may touch before input channels are split into blocks.
   double strided_cache;
   // Winograd's form: what both transforms of one tile of one channel cost, in multiply-accumulates of the dense
