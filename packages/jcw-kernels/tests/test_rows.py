@@ -36,7 +36,23 @@ def run(shape, out, isa, rng, kernel=(3, 3), **options):
 @pytest.mark.parametrize(
     "size",
     # widths to both sides of whole tiles, heights that leave rows over
-    [(1, 4), (3, 4), (9, 5), (3, 6), (5, 7), (7, 7), (1, 8), (3, 9), (1, 13), (3, 14), (5, 15), (1, 16), (3, 27), (1, 28), (1, 29)],
+    [
+        (1, 4),
+        (3, 4),
+        (9, 5),
+        (3, 6),
+        (5, 7),
+        (7, 7),
+        (1, 8),
+        (3, 9),
+        (1, 13),
+        (3, 14),
+        (5, 15),
+        (1, 16),
+        (3, 27),
+        (1, 28),
+        (1, 29),
+    ],
 )
 def test_tile_edges(size, isa, rng):
     run((100, *size), 32, isa, rng)

@@ -23,10 +23,10 @@ constexpr auto rows_kernel() -> decltype(jcw::Kernels::convolve_rows) {
 
 constexpr jcw::Kernels kTable = {
     Isa::name, Isa::width, Isa::sparse_vectors, Isa::dense_channels, Isa::dense_vectors,
-    Isa::rows_vectors * Isa::width, Isa::dense_from, Isa::dense_from_windowed, Isa::rows_finish,
+    Isa::rows_vectors * Isa::width, Isa::rows_pixels, Isa::dense_from, Isa::dense_from_windowed, Isa::rows_finish,
     Isa::strided_cache, Isa::winograd_transform, Isa::winograd_tiles, Isa::winograd_cache,
-    convolve, convolve_dense, rows_kernel(), winograd_points, winograd_outputs, windowed, windowed_square<3>, windowed_square<5>,
-    windowed_by_two<3>, windowed_by_two<5>, linear, elementwise, relayout, global_mean, peak,
+    convolve, convolve_dense, rows_kernel(), winograd_points, winograd_outputs, windowed, windowed_square<3>,
+    windowed_square<5>, windowed_by_two<3>, windowed_by_two<5>, linear, elementwise, relayout, global_mean, peak,
 };
 
 }  // namespace

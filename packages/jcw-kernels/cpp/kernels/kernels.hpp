@@ -134,10 +134,11 @@ struct Kernels {
   int dense_channels;  // output channels per group of the dense tile
   int dense_vectors;   // vectors per channel of the dense tile
   int rows_channels;   // output channels per group of convolve_rows
+  int rows_pixels;     // pixels of its tile
   // Share of kept weight groups from which the dense tile was measured to be the faster one, for 1 x 1 and
   // for larger windows (benchmarks/layers.py).
   double dense_from, dense_from_windowed;
-  // What the end of a tile of convolve_rows costs, in entries. Measured.
+  // What a tile of convolve_rows takes to finish one row of one channel, in multiply-accumulates. Measured.
   double rows_finish;
   // Bytes of input that a tile of a strided convolution may touch before input channels are split into blocks.
   double strided_cache;

@@ -10,7 +10,7 @@ struct Isa {
   static constexpr int width = 8;
   static constexpr int sparse_vectors = 3;
   static constexpr int dense_channels = 4, dense_vectors = 3;
-  static constexpr int rows_vectors = 0;  // no such kernel
+  static constexpr int rows_vectors = 0, rows_pixels = 0;  // no such kernel
   static constexpr double rows_finish = 0;
   static constexpr int plain_vectors = 8;
   // above 1: both tiles are of one shape here

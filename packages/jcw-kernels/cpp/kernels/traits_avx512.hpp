@@ -11,7 +11,7 @@ struct Isa {
   static constexpr int sparse_vectors = 6;
   static constexpr int dense_channels = 8, dense_vectors = 3;
   static constexpr int rows_vectors = 2, rows_pixels = 14;
-  static constexpr double rows_finish = 13;
+  static constexpr double rows_finish = 180;
   static constexpr int plain_vectors = 8;
   static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
   static constexpr double strided_cache = 1e9;  // never split

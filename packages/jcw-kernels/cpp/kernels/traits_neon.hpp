@@ -10,7 +10,7 @@ struct Isa {
   static constexpr int width = 4;
   static constexpr int sparse_vectors = 6;
   static constexpr int dense_channels = 8, dense_vectors = 3;
-  static constexpr int rows_vectors = 0;  // no such kernel
+  static constexpr int rows_vectors = 0, rows_pixels = 0;  // no such kernel
   static constexpr double rows_finish = 0;
   static constexpr int plain_vectors = 8;
   static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;

@@ -8,7 +8,7 @@ struct Isa {
   static constexpr int width = 4;
   static constexpr int sparse_vectors = 2;  // vectors per tile of 4 channels
   static constexpr int dense_channels = 4, dense_vectors = 2;
-  static constexpr int rows_vectors = 0;  // no such kernel
+  static constexpr int rows_vectors = 0, rows_pixels = 0;  // no such kernel
   static constexpr double rows_finish = 0;
   static constexpr int plain_vectors = 4;  // vectors per step of one-channel kernels
   // above 1: both tiles are of one shape here

@@ -27,8 +27,8 @@ class StepTime:
 
     Args:
         unit: name of the unit that it belongs to.
-        kernel: ``"sparse"``, ``"dense"``, ``"winograd"``, ``"depthwise"``, ``"linear"``, ``"pool"``,
-            ``"elementwise"``, ``"mean"`` or ``"copy"``.
+        kernel: ``"sparse"``, ``"dense"``, ``"rows"`` (dense, row by row), ``"winograd"``, ``"depthwise"``,
+            ``"linear"``, ``"pool"``, ``"elementwise"``, ``"mean"`` or ``"copy"``.
         density: share of the weight groups kept.
         macs: multiply-accumulates on kept weights; of the direct form where the kernel is ``"winograd"``.
         bytes: activations and weights read and written, each counted once.
