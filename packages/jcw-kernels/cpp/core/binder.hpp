@@ -65,8 +65,8 @@ class Binder {
     return to;
   }
 
-  // Offset from an output pixel to the input pixel under a kernel tap, in the phases of o.reads[0].
-  Address address(const Operation& o) const;
+  // Offset from an output pixel to the input pixel under a kernel tap, in phases that lie as `in` says.
+  Address address(const Operation& o, const Layout& in) const;
 
   // Throws std::logic_error unless every pixel that the offsets reach lies in the input's buffer.
   void check_reach(const Operation& o, const std::vector<std::int32_t>& offsets, std::int64_t first_plane) const;

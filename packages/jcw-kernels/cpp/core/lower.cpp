@@ -58,6 +58,7 @@ class Lowering {
 
   Access access(const Unit& u) const {
     const int from = u.inputs[0];
+    if (u.op == Op::conv2d && !u.depthwise() && u.stride != Pair{1, 1}) return Access::bands;
     if (from == 0 || one_pixel(u.in)) return Access::phases;
     // Padding is zero, which only is a neutral maximum among values that are not negative.
     if (u.op == Op::max_pool && !never_negative(unit(from - 1).activation)) return Access::phases;
@@ -87,7 +88,7 @@ class Lowering {
         same_row(out, u.inputs[0]);
         return need_margin(u.inputs[0], margin);
       case Access::by_two: return need_margin(u.inputs[0], plain_margin_of(u));
-      case Access::phases: break;
+      case Access::phases: case Access::bands: break;
     }
     if (!tensor(out).flat) need_row(out, (u.in.width + u.stride.x - 1) / u.stride.x + margin.columns);
   }

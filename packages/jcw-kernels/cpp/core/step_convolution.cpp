@@ -1,7 +1,8 @@
 // Convolutions as steps: sparse or dense code, blocks of input channels, work for threads.
 #include <algorithm>
+#include <optional>
 
-#include "binder.hpp"
+#include "bands.hpp"
 
 namespace jcw {
 namespace {
@@ -23,9 +24,25 @@ int input_blocks(const Unit& unit, const Layout& in, const Kernels& kernels) {
 
 struct State {
   Packed packed;
+  std::optional<Bands> bands;
   std::shared_ptr<std::vector<std::uint32_t>> mask;
   Convolution call{};
+  decltype(Kernels::convolve) kernel = nullptr;
   int pixel_blocks = 0;
+
+  void run(int part, int parts) const {
+    const int groups = packed.groups;
+    // Wide planes are split by pixels, so that weights are shared; small ones by output channels.
+    const bool by_pixels = pixel_blocks >= 12 * parts;
+    const Range p = by_pixels ? slice(pixel_blocks, part, parts) : Range{0, pixel_blocks};
+    const Range g = by_pixels ? Range{0, groups} : slice(groups, part, parts);
+    if (!bands) return kernel(call, p.begin, p.end, g.begin, g.end);
+    bands->run(p, part, [&](Range band, const float* in) {
+      Convolution banded = call;
+      banded.in = in;
+      kernel(banded, band.begin, band.end, g.begin, g.end);
+    });
+  }
 };
 
 void point(Convolution& call, const Packed& packed) {
@@ -62,25 +79,23 @@ Step make_convolution(const Binder& binder, const Operation& o) {
   const bool dense = unit.groups == 1 && step.density >= break_even;
   step.kernel = dense ? "dense" : "sparse";
   auto state = std::make_shared<State>();
-  const int blocks = input_blocks(unit, binder.tensor(o.reads[0]).layout, kernels);
-  state->packed = dense ? pack_dense(unit, kernels.dense_channels, blocks, binder.address(o))
-                        : pack_sparse(unit, blocks, binder.address(o));
-  binder.check_reach(o, state->packed.offsets, 0);
+  if (o.access == Access::bands) state->bands.emplace(binder, o);
+  const Layout& in = state->bands ? state->bands->layout() : binder.tensor(o.reads[0]).layout;
+  const int blocks = input_blocks(unit, in, kernels);
+  const Address address = binder.address(o, in);
+  state->packed = dense ? pack_dense(unit, kernels.dense_channels, blocks, address) : pack_sparse(unit, blocks, address);
+  if (state->bands)
+    state->bands->check_reach(unit, state->packed.offsets);
+  else
+    binder.check_reach(o, state->packed.offsets, 0);
   step.bytes = state->packed.bytes();
   state->mask = binder.mask(layout);
   state->pixel_blocks = layout.blocks();
   point(state->call, state->packed);
-  state->call.in = binder.view(o.reads[0]).data;
+  state->call.in = state->bands ? nullptr : binder.view(o.reads[0]).data;
   state->call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), state->packed.bias.data());
-  const auto kernel = dense ? kernels.convolve_dense : kernels.convolve;
-  step.run = [state, kernel](int part, int parts) {
-    const int pixels = state->pixel_blocks, groups = state->packed.groups;
-    // Wide planes are split by pixels, so that weights are shared; small ones by output channels.
-    const bool by_pixels = pixels >= 12 * parts;
-    const Range p = by_pixels ? slice(pixels, part, parts) : Range{0, pixels};
-    const Range g = by_pixels ? Range{0, groups} : slice(groups, part, parts);
-    kernel(state->call, p.begin, p.end, g.begin, g.end);
-  };
+  state->kernel = dense ? kernels.convolve_dense : kernels.convolve;
+  step.run = [state](int part, int parts) { state->run(part, parts); };
   return step;
 }
 

@@ -56,12 +56,6 @@ std::vector<Copy> copies_of(const Binder& binder, const Operation& o) {
         call.out_row = call.width;
       }
       call.out += written + static_cast<std::ptrdiff_t>(p) * call.out_plane;
-      const bool pair = call.stride_x == 2 && p + 1 < o.phases.size() && o.phases[p + 1] == Phase{o.phases[p].y, 1} &&
-                        o.phases[p].x == 0;
-      if (pair) {
-        call.odd = call.out + call.out_plane;
-        ++p;
-      }
       call.out_plane *= static_cast<std::ptrdiff_t>(o.phases.size());
       copies.push_back({from, call, channels});
     }

@@ -42,7 +42,7 @@ namespace {
 // Taps as offsets, for inputs that are walked along flat runs.
 void use_offsets(const Binder& binder, const Operation& o, State& state) {
   const Unit& unit = binder.unit(o);
-  const std::vector<int> taps = reachable_taps(unit, binder.address(o), state.offsets);
+  const std::vector<int> taps = reachable_taps(unit, binder.address(o, binder.tensor(o.reads[0]).layout), state.offsets);
   if (unit.op != Op::max_pool) state.weights = weights_of(unit, taps);
   binder.check_reach(o, state.offsets, 0);
   binder.check_reach(o, state.offsets, std::int64_t{unit.out.channels - 1} * static_cast<std::int64_t>(o.phases.size()));

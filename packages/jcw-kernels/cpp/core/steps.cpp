@@ -85,9 +85,8 @@ double activation_bytes(const Lowered& lowered, const Operation& o) {
 
 }  // namespace
 
-Address Binder::address(const Operation& o) const {
+Address Binder::address(const Operation& o, const Layout& in) const {
   const Unit& u = unit(o);
-  const Layout& in = tensor(o.reads[0]).layout;
   const bool padding_counts = u.op == Op::max_pool;
   return [u, in, phases = o.phases, padding_counts](int channel, int tap_y, int tap_x) -> std::int32_t {
     if (!padding_counts && (!meets(tap_y, u.padding.y, u.stride.y, u.in.height, u.out.height) ||

@@ -7,6 +7,7 @@
 #include "convolve.inl"
 #include "convolve_rows.inl"
 #include "linear.inl"
+#include "phases.inl"
 #include "planes.inl"
 #include "windowed.inl"
 #include "windowed_by_two.inl"
@@ -26,7 +27,8 @@ constexpr jcw::Kernels kTable = {
     Isa::rows_vectors * Isa::width, Isa::rows_pixels, Isa::dense_from, Isa::dense_from_windowed, Isa::rows_finish,
     Isa::strided_cache, Isa::winograd_transform, Isa::winograd_tiles, Isa::winograd_cache,
     convolve, convolve_dense, rows_kernel(), winograd_points, winograd_outputs, windowed, windowed_square<3>,
-    windowed_square<5>, windowed_by_two<3>, windowed_by_two<5>, linear, elementwise, relayout, global_mean, peak,
+    windowed_square<5>, windowed_by_two<3>, windowed_by_two<5>, linear, elementwise, relayout,
+    split_phases, global_mean, peak,
 };
 
 }  // namespace

@@ -109,13 +109,31 @@ struct Elementwise {
 
 // Copies real pixels between layouts and splits planes into their stride phases:
 // out[channel][phase][y][x] = in[channel][y * stride_y + phase_y][x * stride_x + phase_x].
-// With `odd`, a column stride of two fills both column phases in one pass over the input.
 struct Relayout {
   const float* in;
   float* out;
-  float* odd;  // where phase_x + 1 goes, or null
   std::ptrdiff_t in_plane, in_row, out_plane, out_row;
   int height, width, stride_y, stride_x, phase_y, phase_x;  // of the input
+};
+
+// A phase, the number of its plane, and by how many rows before and after an output row kernel taps read it.
+// A pair is split together with the next plane, which is (y, 1) where this one is (y, 0).
+struct SplitPhase {
+  int y, x, plane, low, high;
+  bool pair;
+};
+
+// Relayout of the rows that the output rows [row_begin, row_end) of a convolution read, with all zeros that pad them.
+// Row `row_begin` + low is the first of each plane of the output.
+struct Split {
+  const float* in;
+  const float* end;  // nothing is read from there on
+  float* out;
+  const SplitPhase* phases;
+  std::ptrdiff_t in_plane, in_row, out_plane, out_row;
+  int height, width, stride_y, stride_x;
+  int count, planes;  // phases, and planes per input channel
+  int low, lead;      // `lead` zeros precede each plane
 };
 
 // Mean over the flat run of each plane; pad columns are zero and add nothing.
@@ -162,6 +180,7 @@ struct Kernels {
   void (*linear)(const Linear&, int group_begin, int group_end);
   void (*elementwise)(const Elementwise&, int block_begin, int block_end, int channel_begin, int channel_end);
   void (*relayout)(const Relayout&, int channel_begin, int channel_end);
+  void (*split_phases)(const Split&, int row_begin, int row_end, int channel_begin, int channel_end);
   void (*global_mean)(const GlobalMean&, int channel_begin, int channel_end);
   float (*peak)(int rounds, const float* data);  // the tile loop on data in L1, for benchmarks
 };

@@ -48,26 +48,6 @@ JCW_INLINE void copy_row(float* __restrict out, const float* __restrict in, int 
   for (int x = 0; x < count; ++x) out[x] = in[x * stride];
 }
 
-// `next` is the row that will be split after this one.
-template <class I = Isa>
-JCW_INLINE void split_row(float* __restrict even, float* __restrict odd, const float* __restrict in, int width,
-                          const float* next) {
-  int x = 0;
-  for (; 2 * (x + Isa::width) <= width; x += Isa::width) {
-    if constexpr (I::prefetches_all) prefetch(next + 2 * x);
-    vec evens, odds;
-    Isa::load_pair(in + 2 * x, evens, odds);
-    Isa::store(even + x, evens);
-    Isa::store(odd + x, odds);
-  }
-  if constexpr (I::has_masks) {
-    I::split_part(in + 2 * x, width - 2 * x, even + x, odd + x);
-  } else {
-    copy_row<2>(even + x, in + 2 * x, (width + 1) / 2 - x);
-    copy_row<2>(odd + x, in + 2 * x + 1, width / 2 - x);
-  }
-}
-
 void relayout(const Relayout& move, int channel_begin, int channel_end) {
   const int rows = (move.height - move.phase_y + move.stride_y - 1) / move.stride_y;
   const int columns = (move.width - move.phase_x + move.stride_x - 1) / move.stride_x;
@@ -76,9 +56,7 @@ void relayout(const Relayout& move, int channel_begin, int channel_end) {
       const float* in = move.in + channel * move.in_plane +
                         (std::ptrdiff_t{y} * move.stride_y + move.phase_y) * move.in_row + move.phase_x;
       float* out = move.out + channel * move.out_plane + y * move.out_row;
-      if (move.odd)
-        split_row(out, move.odd + (out - move.out), in, move.width, in + move.stride_y * move.in_row);
-      else if (move.stride_x == 1)
+      if (move.stride_x == 1)
         copy_row<1>(out, in, columns);
       else if (move.stride_x == 2)
         copy_row<2>(out, in, columns);

@@ -88,14 +88,6 @@ struct Isa {
     _mm512_mask_storeu_ps(out, first(count), low);
     _mm512_mask_storeu_ps(out + 16, first(count - 16), high);
   }
-  // Takes `count` floats, fewer than 2 * width, apart into those at even and at odd places.
-  static void split_part(const float* in, int count, float* even, float* odd) {
-    vec a = _mm512_maskz_loadu_ps(first(count), in), b = _mm512_maskz_loadu_ps(first(count - 16), in + 16);
-    const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    const __m512i odds = _mm512_add_epi32(evens, _mm512_set1_epi32(1));
-    _mm512_mask_storeu_ps(even, first((count + 1) / 2), _mm512_permutex2var_ps(a, evens, b));
-    _mm512_mask_storeu_ps(odd, first(count / 2), _mm512_permutex2var_ps(a, odds, b));
-  }
   // The vector that begins k lanes into a and goes on in b.
   template <int k>
   static vec slide(vec a, vec b) {

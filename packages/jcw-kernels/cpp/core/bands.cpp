@@ -1,0 +1,99 @@
+#include "bands.hpp"
+
+#include <algorithm>
+
+namespace jcw {
+namespace {
+
+// Bytes of phases that a band may take. Measured (benchmarks/layers.py).
+constexpr double kBandBytes = 256e3;
+
+// Rows before and after an output row at which the taps of a row phase read.
+Range shifts(const Unit& unit, int phase) {
+  Range all{unit.kernel.y, -unit.kernel.y - unit.padding.y};
+  for (int tap = 0; tap < unit.kernel.y; ++tap) {
+    const Tap at = Tap::of(tap, unit.padding.y, unit.stride.y);
+    if (at.phase == phase) all = {std::min(all.begin, at.shift), std::max(all.end, at.shift)};
+  }
+  return all;
+}
+
+std::vector<SplitPhase> split_phases(const Unit& unit, const std::vector<Phase>& phases) {
+  std::vector<SplitPhase> all;
+  for (std::size_t p = 0; p < phases.size(); ++p) {
+    const Phase phase = phases[p];
+    const bool pair = unit.stride.x == 2 && phase.x == 0 && p + 1 < phases.size() && phases[p + 1] == Phase{phase.y, 1};
+    const Range shift = shifts(unit, phase.y);
+    all.push_back({phase.y, phase.x, static_cast<int>(p), shift.begin, shift.end, pair});
+    p += pair;
+  }
+  return all;
+}
+
+// Floats that may be read from a tensor's first pixel on.
+std::int64_t readable(const Tensor& tensor) {
+  return tensor.external || tensor.flat ? tensor.shape.size() : tensor.layout.floats() - tensor.layout.lead();
+}
+
+}  // namespace
+
+Bands::Bands(const Binder& binder, const Operation& o)
+    : phases_(split_phases(binder.unit(o), o.phases)), readable_(readable(binder.tensor(o.reads[0]))) {
+  const Unit& unit = binder.unit(o);
+  const Layout& out = binder.tensor(o.write).layout;
+  const View in = binder.view(o.reads[0]);
+  const int planes = static_cast<int>(o.phases.size());
+  call_ = {in.data, nullptr, nullptr, nullptr, in.plane, in.row, 0, static_cast<std::ptrdiff_t>(out.row),
+           unit.in.height, unit.in.width, unit.stride.y, unit.stride.x, static_cast<int>(phases_.size()), planes,
+           phases_[0].low, margin_of(unit).columns};
+  for (const SplitPhase& phase : phases_) call_.low = std::min(call_.low, phase.low);
+  row_ = out.row;
+  height_ = out.height;
+  channels_ = unit.in.channels;
+  choose_size(out, unit);
+  call_.out_plane = static_cast<std::ptrdiff_t>(layout_.plane);
+  kernel_ = binder.kernels().split_phases;
+  image_ = binder.bound().image;
+  scratch_ = binder.bound().scratch;
+  binder.bound().scratch->reserve(layout_.floats());
+}
+
+void Bands::choose_size(const Layout& out, const Unit& unit) {
+  const double bytes = sizeof(float) * kBlock * static_cast<double>(channels_) * call_.planes;
+  blocks_ = std::clamp(static_cast<int>((getenv("JCW_BAND") ? atof(getenv("JCW_BAND")) : kBandBytes) / bytes), 1, out.blocks());
+  int high = phases_[0].high;
+  for (const SplitPhase& phase : phases_) high = std::max(high, phase.high);
+  const auto most_rows = static_cast<int>((std::int64_t{blocks_} * kBlock + row_ - 2) / row_ + 1);
+  const int width = (unit.in.width + unit.stride.x - 1) / unit.stride.x;
+  layout_ = Layout::padded(channels_ * call_.planes, std::min(most_rows, height_) + high - call_.low, width, row_, 0,
+                           call_.lead);
+}
+
+Range Bands::rows(Range blocks) const {
+  const std::int64_t first = blocks.begin * kBlock / row_, last = (blocks.end * kBlock - 1) / row_;
+  return {static_cast<int>(first), static_cast<int>(std::min<std::int64_t>(last + 1, height_))};
+}
+
+const float* Bands::split(Range blocks, int part) const {
+  const Range rows = this->rows(blocks);
+  float* const out = scratch_->of(part) + layout_.lead();
+  Split call = call_;
+  if (!call.in) call.in = *image_;
+  call.end = call.in + readable_;
+  call.out = out;
+  call.phases = phases_.data();
+  kernel_(call, rows.begin, rows.end, 0, channels_);
+  return out - (rows.begin + call.low) * row_;
+}
+
+void Bands::check_reach(const Unit& unit, const std::vector<std::int32_t>& offsets) const {
+  // A band begins within its first row.
+  const std::int64_t pixels = std::int64_t{blocks_} * kBlock + row_ - 1;
+  for (const std::int32_t offset : offsets) {
+    const std::int64_t first = layout_.lead() + offset - call_.low * row_;
+    if (first < 0 || first + pixels > layout_.floats())
+      throw std::logic_error("unit " + unit.name + " reads out of bounds");
+  }
+}
+
+}  // namespace jcw

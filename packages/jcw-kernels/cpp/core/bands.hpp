@@ -1,0 +1,49 @@
+// Strided convolutions read their input split into stride phases. It is split for one band of output pixels at a time,
+// so that it stays in cache.
+#pragma once
+
+#include <vector>
+
+#include "binder.hpp"
+
+namespace jcw {
+
+class Bands {
+ public:
+  // Reserves scratch memory.
+  Bands(const Binder& binder, const Operation& o);
+
+  // Of the phases of the largest band.
+  const Layout& layout() const { return layout_; }
+
+  // Throws std::logic_error unless every pixel that the offsets reach lies in the scratch memory.
+  void check_reach(const Unit& unit, const std::vector<std::int32_t>& offsets) const;
+
+  // Calls body(band, in) for bands of `blocks` in order: `in` is where kernels take output pixel 0 to meet its input.
+  template <class Body>
+  void run(Range blocks, int part, const Body& body) const {
+    const int count = blocks.end - blocks.begin, bands = (count + blocks_ - 1) / blocks_;
+    for (int i = 0; i < bands; ++i) {
+      const Range band = slice(count, i, bands);
+      const Range moved{blocks.begin + band.begin, blocks.begin + band.end};
+      body(moved, split(moved, part));
+    }
+  }
+
+ private:
+  const float* split(Range blocks, int part) const;
+  Range rows(Range blocks) const;  // of the output
+  void choose_size(const Layout& out, const Unit& unit);
+
+  Layout layout_;
+  std::vector<SplitPhase> phases_;
+  Split call_{};
+  std::int64_t readable_ = 0;  // floats from call_.in on
+  std::int64_t row_ = 1;
+  int height_ = 0, blocks_ = 1, channels_ = 0;
+  void (*kernel_)(const Split&, int, int, int, int) = nullptr;
+  const Scratch* scratch_ = nullptr;
+  const float* const* image_ = nullptr;
+};
+
+}  // namespace jcw
