@@ -24,7 +24,8 @@ std::vector<SplitPhase> split_phases(const Unit& unit, const std::vector<Phase>&
     const Phase phase = phases[p];
     const bool pair = unit.stride.x == 2 && phase.x == 0 && p + 1 < phases.size() && phases[p + 1] == Phase{phase.y, 1};
     const Range shift = shifts(unit, phase.y);
-    all.push_back({phase.y, phase.x, static_cast<int>(p), shift.begin, shift.end, pair});
+    const int rows = (unit.in.height - phase.y + unit.stride.y - 1) / unit.stride.y;
+    all.push_back({phase.y, phase.x, rows, static_cast<int>(p), shift.begin, shift.end, pair});
     p += pair;
   }
   return all;
@@ -44,7 +45,7 @@ Bands::Bands(const Binder& binder, const Operation& o)
   const View in = binder.view(o.reads[0]);
   const int planes = static_cast<int>(o.phases.size());
   call_ = {in.data, nullptr, nullptr, nullptr, in.plane, in.row, 0, static_cast<std::ptrdiff_t>(out.row),
-           unit.in.height, unit.in.width, unit.stride.y, unit.stride.x, static_cast<int>(phases_.size()), planes,
+           unit.in.width, unit.stride.y, unit.stride.x, static_cast<int>(phases_.size()), planes,
            phases_[0].low, margin_of(unit).columns};
   for (const SplitPhase& phase : phases_) call_.low = std::min(call_.low, phase.low);
   row_ = out.row;

@@ -116,10 +116,10 @@ struct Relayout {
   int height, width, stride_y, stride_x, phase_y, phase_x;  // of the input
 };
 
-// A phase, the number of its plane, and by how many rows before and after an output row kernel taps read it.
+// A phase, its rows, the number of its plane, and how far before and after an output row kernel taps read it.
 // A pair is split together with the next plane, which is (y, 1) where this one is (y, 0).
 struct SplitPhase {
-  int y, x, plane, low, high;
+  int y, x, rows, plane, low, high;
   bool pair;
 };
 
@@ -131,7 +131,7 @@ struct Split {
   float* out;
   const SplitPhase* phases;
   std::ptrdiff_t in_plane, in_row, out_plane, out_row;
-  int height, width, stride_y, stride_x;
+  int width, stride_y, stride_x;
   int count, planes;  // phases, and planes per input channel
   int low, lead;      // `lead` zeros precede each plane
 };
