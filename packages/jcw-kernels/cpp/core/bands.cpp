@@ -5,8 +5,9 @@
 namespace jcw {
 namespace {
 
-// Bytes of phases that a band may take. Measured (benchmarks/layers.py).
-constexpr double kBandBytes = 256e3;
+// Bytes of phases that a band may take: half of a second-level cache of 1 MB. Each band reads all weights again, so
+// smaller ones were slower.
+constexpr double kBandBytes = 500e3;
 
 // Rows before and after an output row at which the taps of a row phase read.
 Range shifts(const Unit& unit, int phase) {
@@ -61,7 +62,7 @@ Bands::Bands(const Binder& binder, const Operation& o)
 
 void Bands::choose_size(const Layout& out, const Unit& unit) {
   const double bytes = sizeof(float) * kBlock * static_cast<double>(channels_) * call_.planes;
-  blocks_ = std::clamp(static_cast<int>((getenv("JCW_BAND") ? atof(getenv("JCW_BAND")) : kBandBytes) / bytes), 1, out.blocks());
+  blocks_ = std::clamp(static_cast<int>(kBandBytes / bytes), 1, out.blocks());
   int high = phases_[0].high;
   for (const SplitPhase& phase : phases_) high = std::max(high, phase.high);
   const auto most_rows = static_cast<int>((std::int64_t{blocks_} * kBlock + row_ - 2) / row_ + 1);

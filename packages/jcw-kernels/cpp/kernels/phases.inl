@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "tile.inl"
+#include "convolve.inl"
 
 namespace {
 
@@ -29,85 +29,110 @@ JCW_INLINE void zeros(float* out, std::ptrdiff_t count) {
   }
 }
 
-// Rows of one plane: `next` is where the second phase of a pair goes, beside the first.
+// The rows [begin, end) of one phase in planes of the output that begin with row `first`. `next` is where the second
+// phase of a pair goes, beside the first.
 struct PhaseRows {
   const Split& split;
+  const SplitPhase& phase;
   std::ptrdiff_t in_step, next;
+  int first, begin, end, last, width;
 
-  JCW_INLINE void pad(float* out, const SplitPhase& phase, std::ptrdiff_t count) const {
-    zeros(out, count);
-    if (phase.pair) zeros(out + next, count);
+  PhaseRows(const Split& all, const SplitPhase& one, int row_begin, int row_end)
+      : split(all), phase(one), in_step(all.stride_y * all.in_row), next(all.out_plane), first(row_begin + one.low),
+        begin(larger(first, 0)), end(smaller(row_end + one.high, one.rows)), last(row_end + one.high),
+        width(all.width - one.x) {
+    begin = smaller(begin, last);
+    end = larger(end, begin);
   }
 
   // Floats that the vectors of a row read.
-  int reach() const { return (split.width + 2 * Isa::width - 1) / (2 * Isa::width) * 2 * Isa::width; }
+  int reach() const { return (width + 2 * Isa::width - 1) / (2 * Isa::width) * 2 * Isa::width; }
 
-  // How many of `rows` can be read by whole vectors.
-  JCW_INLINE int fast(const float* in, int rows) const {
-    const std::ptrdiff_t room = split.end - in - reach();
-    if (split.stride_x != 2 || split.out_row > reach() / 2 + Isa::width || room < 0) return 0;
-    return (rows - 1) * in_step <= room ? rows : static_cast<int>(room / in_step) + 1;
+  bool by_vectors() const { return split.stride_x == 2 && split.out_row <= reach() / 2 + Isa::width; }
+  bool one_vector() const { return width < 2 * Isa::width && split.out_row <= Isa::width; }
+
+  // What comes after these two vectors: the next row, or the same one of the next channel where rows are fetched in order.
+  JCW_INLINE void fetch(const float* in) const {
+    const std::ptrdiff_t ahead = Isa::prefetches_all ? in_step : split.in_plane;
+    JCW_UNROLL
+    for (int i = 0; i < 2 * Isa::width; i += kLine) prefetch(in + ahead + i);
   }
 
   template <bool both>
-  JCW_INLINE void by_two(const float* in, float* out, int width, int rows) const {
+  JCW_INLINE void pad(float* out, std::ptrdiff_t count) const {
+    zeros(out, count);
+    if constexpr (both) zeros(out + next, count);
+  }
+
+  template <bool both, bool one>
+  JCW_INLINE void vectors(const float* in, float* out, int rows) const {
     constexpr int W = Isa::width;
-    const int whole = width / (2 * W) * W, rest = width - 2 * whole, end = rest ? whole + W : whole;
+    const int whole = one ? 0 : width / (2 * W) * W, rest = width - 2 * whole, filled = rest ? whole + W : whole;
     const auto evens_left = first_lanes((rest + 1) / 2), odds_left = first_lanes(rest / 2);
     for (; rows > 0; --rows, in += in_step, out += split.out_row) {
       vec even, odd;
       for (int x = 0; x < whole; x += W) {
-        if constexpr (Isa::prefetches_all) prefetch(in + in_step + 2 * x);
+        fetch(in + 2 * x);
         Isa::load_pair(in + 2 * x, even, odd);
         Isa::store(out + x, even);
         if constexpr (both) Isa::store(out + next + x, odd);
       }
-      if (rest) {
+      if (one || rest) {
+        fetch(in + 2 * whole);
         Isa::load_pair(in + 2 * whole, even, odd);
         Isa::store(out + whole, Isa::keep(even, evens_left));
         if constexpr (both) Isa::store(out + next + whole, Isa::keep(odd, odds_left));
       }
-      if (end < split.out_row) {
-        Isa::store(out + end, Isa::set(0.0f));
-        if constexpr (both) Isa::store(out + next + end, Isa::set(0.0f));
-      }
+      if (!one && filled < split.out_row) pad<both>(out + filled, 1);
     }
   }
 
-  __attribute__((noinline)) void one_by_one(const float* in, float* out, int width, int rows) const {
-    const int columns = (width + split.stride_x - 1) / split.stride_x;
+  __attribute__((noinline)) void pixels(const float* in, float* out, int count, int rows) const {
     for (; rows > 0; --rows, in += in_step, out += split.out_row) {
-      for (int x = 0; x < columns; ++x) out[x] = in[x * split.stride_x];
-      for (std::ptrdiff_t x = columns; x < split.out_row; ++x) out[x] = 0.0f;
+      for (int x = 0; x < count; ++x) out[x] = in[x * split.stride_x];
+      for (std::ptrdiff_t x = count; x < split.out_row; ++x) out[x] = 0.0f;
     }
   }
 
-  JCW_INLINE void run(const float* in, float* out, const SplitPhase& phase, int rows) const {
-    const int width = split.width - phase.x, quick = fast(in, rows);
-    phase.pair ? by_two<true>(in, out, width, quick) : by_two<false>(in, out, width, quick);
+  // By vectors as far as these may be read.
+  template <bool both, bool one>
+  JCW_INLINE void plane(const float* in, float* out) const {
+    const int rows = end - begin;
+    pad<both>(out - split.lead, split.lead + (begin - first) * split.out_row);
+    out += (begin - first) * split.out_row;
+    pad<both>(out + rows * split.out_row, (last - end) * split.out_row);
+    const std::ptrdiff_t room = split.end - in - reach();
+    int quick = 0;
+    if (by_vectors() && room >= 0) quick = (rows - 1) * in_step <= room ? rows : static_cast<int>(room / in_step) + 1;
+    vectors<both, one>(in, out, quick);
     if (quick == rows) return;
-    in += quick * in_step;
+    const float* left = in + quick * in_step;
     out += quick * split.out_row;
-    one_by_one(in, out, width, rows - quick);
-    if (phase.pair) one_by_one(in + 1, out + next, width - 1, rows - quick);
+    pixels(left, out, (width + split.stride_x - 1) / split.stride_x, rows - quick);
+    if constexpr (both) pixels(left + 1, out + next, width / 2, rows - quick);
+  }
+
+  template <bool both, bool one>
+  void channels(int channel_begin, int channel_end) const {
+    const float* in = split.in + (begin * split.stride_y + phase.y) * split.in_row + phase.x;
+    float* const out = split.out + phase.plane * split.out_plane + (phase.low - split.low) * split.out_row;
+    for (std::ptrdiff_t channel = channel_begin; channel < channel_end; ++channel)
+      plane<both, one>(in + channel * split.in_plane, out + channel * split.planes * split.out_plane);
   }
 };
 
+// Channels whose phases are split in turns, so that rows of one phase bring those of the others into cache.
+constexpr int kTurn = 4;
+
 void split_phases(const Split& split, int row_begin, int row_end, int channel_begin, int channel_end) {
-  const PhaseRows rows{split, split.stride_y * split.in_row, split.out_plane};
-  for (int channel = channel_begin; channel < channel_end; ++channel)
+  for (int channel = channel_begin; channel < channel_end; channel += kTurn)
     for (int p = 0; p < split.count; ++p) {
-      const SplitPhase& phase = split.phases[p];
-      const float* in = split.in + channel * split.in_plane + phase.y * split.in_row + phase.x;
-      float* out = split.out + (std::ptrdiff_t{channel} * split.planes + phase.plane) * split.out_plane +
-                   (phase.low - split.low) * split.out_row;
-      const int first = row_begin + phase.low, last = row_end + phase.high;
-      const int begin = smaller(first < 0 ? 0 : first, last), real = smaller(last, phase.rows);
-      const int end = real < begin ? begin : real;
-      rows.pad(out - split.lead, phase, split.lead + (begin - first) * split.out_row);
-      out += (begin - first) * split.out_row;
-      rows.run(in + begin * rows.in_step, out, phase, end - begin);
-      rows.pad(out + (end - begin) * split.out_row, phase, (last - end) * split.out_row);
+      const PhaseRows rows(split, split.phases[p], row_begin, row_end);
+      const int until = smaller(channel + kTurn, channel_end);
+      if (split.phases[p].pair)
+        rows.one_vector() ? rows.channels<true, true>(channel, until) : rows.channels<true, false>(channel, until);
+      else
+        rows.one_vector() ? rows.channels<false, true>(channel, until) : rows.channels<false, false>(channel, until);
     }
 }
 

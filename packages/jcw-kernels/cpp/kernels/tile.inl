@@ -32,6 +32,7 @@ struct Tile {
 };
 
 constexpr int smaller(int a, int b) { return a < b ? a : b; }
+constexpr int larger(int a, int b) { return a < b ? b : a; }
 
 enum class Clamp { none, low, both };
 
