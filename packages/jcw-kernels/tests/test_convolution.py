@@ -56,6 +56,22 @@ def test_odd_windows(kernel, stride, padding, groups, isa, rng):
     run(conv_network((6, 8, 9), 12, kernel, stride, padding, groups), 0.5, isa, rng)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"),
+    [
+        ((3, 3), (2, 2), (1, 1)),
+        ((1, 1), (2, 2), (0, 0)),
+        ((6, 5), (2, 2), (0, 3)),
+        ((5, 3), (3, 2), (2, 0)),
+        ((3, 4), (2, 3), (1, 1)),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_inputs_split_in_several_bands(kernel, stride, padding, threads, isa, rng):
+    network = conv_network((330, 67, 49), 6, kernel, stride, padding)
+    run(network, 0.2, isa, rng, threads=threads)
+
+
 @pytest.mark.parametrize("activation", ["", "relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"])
 @pytest.mark.parametrize("residual", [False, True])
 def test_fused(activation, residual, isa, rng):

@@ -5,9 +5,9 @@
 namespace jcw {
 namespace {
 
-// Bytes of phases that a band may take: half of a second-level cache of 1 MB. Each band reads all weights again, so
-// smaller ones were slower.
-constexpr double kBandBytes = 500e3;
+// Bytes of phases that a band may take, of a second-level cache of 1 MB. Each band reads all weights again, so smaller
+// ones were slower.
+constexpr double kBandBytes = 650e3;
 
 // Rows before and after an output row at which the taps of a row phase read.
 Range shifts(const Unit& unit, int phase) {
@@ -62,7 +62,9 @@ Bands::Bands(const Binder& binder, const Operation& o)
 
 void Bands::choose_size(const Layout& out, const Unit& unit) {
   const double bytes = sizeof(float) * kBlock * static_cast<double>(channels_) * call_.planes;
-  blocks_ = std::clamp(static_cast<int>(kBandBytes / bytes), 1, out.blocks());
+  const int most = std::clamp(static_cast<int>(kBandBytes / bytes), 1, out.blocks());
+  const int bands = (out.blocks() + most - 1) / most;
+  blocks_ = (out.blocks() + bands - 1) / bands;
   int high = phases_[0].high;
   for (const SplitPhase& phase : phases_) high = std::max(high, phase.high);
   const auto most_rows = static_cast<int>((std::int64_t{blocks_} * kBlock + row_ - 2) / row_ + 1);

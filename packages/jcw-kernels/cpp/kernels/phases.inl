@@ -2,8 +2,6 @@
 // next row writes again.
 #pragma once
 
-#include <array>
-
 #include "convolve.inl"
 
 namespace {
@@ -11,15 +9,17 @@ namespace {
 using jcw::Split;
 using jcw::SplitPhase;
 
+// A vector of ones and one of zeros.
+struct Edge {
+  std::uint32_t words[2 * Isa::width] = {};
+  constexpr Edge() {
+    for (int i = 0; i < Isa::width; ++i) words[i] = ~0u;
+  }
+};
+constexpr Edge kEdge;
+
 // All ones in the first `count` lanes of a vector.
-JCW_INLINE auto first_lanes(int count) {
-  static constexpr auto edge = [] {
-    std::array<std::uint32_t, 2 * Isa::width> words{};
-    for (std::size_t i = 0; i < Isa::width; ++i) words[i] = ~0u;
-    return words;
-  }();
-  return Isa::mask(edge.data() + Isa::width - count);
-}
+JCW_INLINE auto first_lanes(int count) { return Isa::mask(kEdge.words + Isa::width - count); }
 
 // At least `count` zeros, and fewer than a vector more.
 JCW_INLINE void zeros(float* out, std::ptrdiff_t count) {
@@ -51,7 +51,7 @@ struct PhaseRows {
   bool by_vectors() const { return split.stride_x == 2 && split.out_row <= reach() / 2 + Isa::width; }
   bool one_vector() const { return width < 2 * Isa::width && split.out_row <= Isa::width; }
 
-  // What comes after these two vectors: the next row, or the same one of the next channel where rows are fetched in order.
+  // What follows these two vectors: the next row or, where the processor fetches that, the row of the next channel.
   JCW_INLINE void fetch(const float* in) const {
     const std::ptrdiff_t ahead = Isa::prefetches_all ? in_step : split.in_plane;
     JCW_UNROLL
@@ -102,7 +102,7 @@ struct PhaseRows {
     out += (begin - first) * split.out_row;
     pad<both>(out + rows * split.out_row, (last - end) * split.out_row);
     const std::ptrdiff_t room = split.end - in - reach();
-    int quick = 0;
+    int quick = 0;  // rows
     if (by_vectors() && room >= 0) quick = (rows - 1) * in_step <= room ? rows : static_cast<int>(room / in_step) + 1;
     vectors<both, one>(in, out, quick);
     if (quick == rows) return;
