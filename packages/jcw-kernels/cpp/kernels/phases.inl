@@ -29,6 +29,9 @@ JCW_INLINE void zeros(float* out, std::ptrdiff_t count) {
   }
 }
 
+// Floats of a channel that the first cache keeps until it is the next one's turn.
+constexpr std::ptrdiff_t kPlaneAhead = 4096;
+
 // The rows [begin, end) of one phase in planes of the output that begin with row `first`. `next` is where the second
 // phase of a pair goes, beside the first.
 struct PhaseRows {
@@ -51,11 +54,15 @@ struct PhaseRows {
   bool by_vectors() const { return split.stride_x == 2 && split.out_row <= reach() / 2 + Isa::width; }
   bool one_vector() const { return width < 2 * Isa::width && split.out_row <= Isa::width; }
 
-  // What follows these two vectors: the next row or, where the processor fetches that, the row of the next channel.
-  JCW_INLINE void fetch(const float* in) const {
-    const std::ptrdiff_t ahead = Isa::prefetches_all ? in_step : split.in_plane;
+  // Processors that fetch the next row by themselves do not fetch the next channel's, which follows soon if rows are few.
+  std::ptrdiff_t ahead() const {
+    const std::ptrdiff_t all = (end - begin) * in_step;
+    return Isa::prefetches_all || all > kPlaneAhead ? in_step : split.in_plane;
+  }
+
+  JCW_INLINE static void fetch(const float* in) {
     JCW_UNROLL
-    for (int i = 0; i < 2 * Isa::width; i += kLine) prefetch(in + ahead + i);
+    for (int i = 0; i < 2 * Isa::width; i += kLine) prefetch(in + i);
   }
 
   template <bool both>
@@ -68,17 +75,18 @@ struct PhaseRows {
   JCW_INLINE void vectors(const float* in, float* out, int rows) const {
     constexpr int W = Isa::width;
     const int whole = one ? 0 : width / (2 * W) * W, rest = width - 2 * whole, filled = rest ? whole + W : whole;
+    const std::ptrdiff_t far = ahead();
     const auto evens_left = first_lanes((rest + 1) / 2), odds_left = first_lanes(rest / 2);
     for (; rows > 0; --rows, in += in_step, out += split.out_row) {
       vec even, odd;
       for (int x = 0; x < whole; x += W) {
-        fetch(in + 2 * x);
+        fetch(in + far + 2 * x);
         Isa::load_pair(in + 2 * x, even, odd);
         Isa::store(out + x, even);
         if constexpr (both) Isa::store(out + next + x, odd);
       }
       if (one || rest) {
-        fetch(in + 2 * whole);
+        fetch(in + far + 2 * whole);
         Isa::load_pair(in + 2 * whole, even, odd);
         Isa::store(out + whole, Isa::keep(even, evens_left));
         if constexpr (both) Isa::store(out + next + whole, Isa::keep(odd, odds_left));
