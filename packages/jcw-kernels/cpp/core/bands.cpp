@@ -19,41 +19,55 @@ Range shifts(const Unit& unit, int phase) {
   return all;
 }
 
-std::vector<SplitPhase> split_phases(const Unit& unit, const std::vector<Phase>& phases) {
+}  // namespace
+
+std::vector<SplitPhase> split_phases(const Operation& o, const Shape& in) {
   std::vector<SplitPhase> all;
-  for (std::size_t p = 0; p < phases.size(); ++p) {
-    const Phase phase = phases[p];
-    const bool pair = unit.stride.x == 2 && phase.x == 0 && p + 1 < phases.size() && phases[p + 1] == Phase{phase.y, 1};
-    const Range shift = shifts(unit, phase.y);
-    const int rows = (unit.in.height - phase.y + unit.stride.y - 1) / unit.stride.y;
-    all.push_back({phase.y, phase.x, rows, static_cast<int>(p), shift.begin, shift.end, pair});
+  for (std::size_t p = 0; p < o.phases.size(); ++p) {
+    const Phase phase = o.phases[p];
+    const bool pair = o.stride.x == 2 && phase.x == 0 && p + 1 < o.phases.size() && o.phases[p + 1] == Phase{phase.y, 1};
+    const int rows = (in.height - phase.y + o.stride.y - 1) / o.stride.y;
+    all.push_back({phase.y, phase.x, rows, static_cast<int>(p), 0, 0, pair});
     p += pair;
   }
   return all;
 }
 
-// Floats that may be read from a tensor's first pixel on.
+Split split_of(const Binder& binder, const Operation& o) {
+  const View in = binder.view(o.reads[0]);
+  Split call{};
+  call.in = in.data;
+  call.in_plane = in.plane;
+  call.in_row = in.row;
+  call.width = binder.tensor(o.reads[0]).shape.width;
+  call.stride_y = o.stride.y;
+  call.stride_x = o.stride.x;
+  call.planes = static_cast<int>(o.phases.size());
+  return call;
+}
+
 std::int64_t readable(const Tensor& tensor) {
   return tensor.external || tensor.flat ? tensor.shape.size() : tensor.layout.floats() - tensor.layout.lead();
 }
 
-}  // namespace
-
 Bands::Bands(const Binder& binder, const Operation& o)
-    : phases_(split_phases(binder.unit(o), o.phases)), readable_(readable(binder.tensor(o.reads[0]))) {
+    : phases_(split_phases(o, binder.unit(o).in)), call_(split_of(binder, o)), readable_(readable(binder.tensor(o.reads[0]))) {
   const Unit& unit = binder.unit(o);
   const Layout& out = binder.tensor(o.write).layout;
-  const View in = binder.view(o.reads[0]);
-  const int planes = static_cast<int>(o.phases.size());
-  call_ = {in.data, nullptr, nullptr, nullptr, in.plane, in.row, 0, static_cast<std::ptrdiff_t>(out.row),
-           unit.in.width, unit.stride.y, unit.stride.x, static_cast<int>(phases_.size()), planes,
-           phases_[0].low, margin_of(unit).columns};
-  for (const SplitPhase& phase : phases_) call_.low = std::min(call_.low, phase.low);
+  for (SplitPhase& phase : phases_) {
+    const Range shift = shifts(unit, phase.y);
+    phase.low = shift.begin;
+    phase.high = shift.end;
+    call_.low = std::min(call_.low, phase.low);
+  }
   row_ = out.row;
   height_ = out.height;
   channels_ = unit.in.channels;
+  call_.lead = margin_of(unit).columns;
   choose_size(out, unit);
+  call_.count = static_cast<int>(phases_.size());
   call_.out_plane = static_cast<std::ptrdiff_t>(layout_.plane);
+  call_.out_row = static_cast<std::ptrdiff_t>(row_);
   kernel_ = binder.kernels().split_phases;
   image_ = binder.bound().image;
   scratch_ = binder.bound().scratch;
@@ -65,7 +79,7 @@ void Bands::choose_size(const Layout& out, const Unit& unit) {
   const int most = std::clamp(static_cast<int>(kBandBytes / bytes), 1, out.blocks());
   const int bands = (out.blocks() + most - 1) / most;
   blocks_ = (out.blocks() + bands - 1) / bands;
-  int high = phases_[0].high;
+  int high = 0;
   for (const SplitPhase& phase : phases_) high = std::max(high, phase.high);
   const auto most_rows = static_cast<int>((std::int64_t{blocks_} * kBlock + row_ - 2) / row_ + 1);
   const int width = (unit.in.width + unit.stride.x - 1) / unit.stride.x;

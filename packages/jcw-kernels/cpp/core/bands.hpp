@@ -8,6 +8,15 @@
 
 namespace jcw {
 
+// The phases that an operation reads its input in, without rows beyond those of the output.
+std::vector<SplitPhase> split_phases(const Operation& o, const Shape& in);
+
+// The split of o.reads[0] into o.phases, without phases, output and padding.
+Split split_of(const Binder& binder, const Operation& o);
+
+// Floats that may be read from a tensor's first pixel on.
+std::int64_t readable(const Tensor& tensor);
+
 class Bands {
  public:
   // Reserves scratch memory.

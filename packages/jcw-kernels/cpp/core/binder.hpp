@@ -86,6 +86,7 @@ Step make_rows(const Binder& binder, const Operation& o);  // without density an
 Step make_windowed(const Binder& binder, const Operation& o);
 Step make_linear(const Binder& binder, const Operation& o);
 Step make_elementwise(const Binder& binder, const Operation& o);
+Step make_phases(const Binder& binder, const Operation& o);  // relayout with a stride
 Step make_copies(const Binder& binder, const Operation& o);  // relayout, concat, flatten
 Step make_global_mean(const Binder& binder, const Operation& o);
 

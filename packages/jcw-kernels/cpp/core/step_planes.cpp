@@ -1,7 +1,7 @@
 // Element-wise operations, copies between layouts and means as steps.
 #include <algorithm>
 
-#include "binder.hpp"
+#include "bands.hpp"
 
 namespace jcw {
 namespace {
@@ -24,22 +24,15 @@ struct Copy {
   int channels;
 };
 
-Relayout copy_call(const Binder& binder, const Operation& o, int from, Phase phase) {
+Relayout copy_call(const Binder& binder, const Operation& o, int from) {
   const View in = binder.view(from), out = binder.view(o.write);
   const Shape& shape = binder.tensor(from).shape;
-  Relayout call{};
-  call.in = in.data;
-  call.in_plane = in.plane;
-  call.in_row = in.row;
-  call.out = out.data;
-  call.out_plane = out.plane;
-  call.out_row = out.row;
-  call.height = shape.height;
-  call.width = shape.width;
-  call.stride_y = o.kind == Kind::relayout ? o.stride.y : 1;
-  call.stride_x = o.kind == Kind::relayout ? o.stride.x : 1;
-  call.phase_y = phase.y;
-  call.phase_x = phase.x;
+  Relayout call{in.data, out.data, in.plane, in.row, out.plane, out.row, shape.height, shape.width};
+  // A flattened tensor is dense, so its planes lie as those of its source do.
+  if (binder.tensor(o.write).flat) {
+    call.out_plane = static_cast<std::ptrdiff_t>(shape.pixels());
+    call.out_row = call.width;
+  }
   return call;
 }
 
@@ -48,18 +41,10 @@ std::vector<Copy> copies_of(const Binder& binder, const Operation& o) {
   std::ptrdiff_t written = 0;
   for (const int from : o.reads) {
     const int channels = binder.tensor(from).shape.channels;
-    for (std::size_t p = 0; p < o.phases.size(); ++p) {
-      Relayout call = copy_call(binder, o, from, o.phases[p]);
-      // A flattened tensor is dense, so its planes lie as those of its source do.
-      if (binder.tensor(o.write).flat) {
-        call.out_plane = static_cast<std::ptrdiff_t>(binder.tensor(from).shape.pixels());
-        call.out_row = call.width;
-      }
-      call.out += written + static_cast<std::ptrdiff_t>(p) * call.out_plane;
-      call.out_plane *= static_cast<std::ptrdiff_t>(o.phases.size());
-      copies.push_back({from, call, channels});
-    }
-    written += channels * copies.back().call.out_plane;
+    Relayout call = copy_call(binder, o, from);
+    call.out += written;
+    copies.push_back({from, call, channels});
+    written += channels * call.out_plane;
   }
   return copies;
 }
@@ -86,6 +71,31 @@ Step make_elementwise(const Binder& binder, const Operation& o) {
   step.run = [state, kernel = binder.kernels().elementwise, blocks = layout.blocks(), channels](int part, int parts) {
     const Range p = slice(blocks, part, parts);
     kernel(state->call, p.begin, p.end, 0, channels);
+  };
+  return step;
+}
+
+Step make_phases(const Binder& binder, const Operation& o) {
+  const Tensor& in = binder.tensor(o.reads[0]);
+  const Tensor& out = binder.tensor(o.write);
+  const View to = binder.view(o.write);
+  Split call = split_of(binder, o);
+  call.out = to.data;
+  call.out_plane = to.plane;
+  call.out_row = to.row;
+  call.fill = out.fill;
+  Step step;
+  step.kernel = "copy";
+  step.run = [call, phases = split_phases(o, in.shape), floats = readable(in), rows = out.layout.height,
+              channels = in.shape.channels, kernel = binder.kernels().split_phases,
+              image = binder.bound().image](int part, int parts) {
+    Split split = call;
+    if (!split.in) split.in = *image;
+    split.end = split.in + floats;
+    split.phases = phases.data();
+    split.count = static_cast<int>(phases.size());
+    const Range c = slice(channels, part, parts);
+    kernel(split, 0, rows, c.begin, c.end);
   };
   return step;
 }

@@ -21,7 +21,8 @@ Step make_step(const Binder& binder, const Operation& o) {
     case Kind::linear: return make_linear(binder, o);
     case Kind::elementwise: return make_elementwise(binder, o);
     case Kind::global_mean: return make_global_mean(binder, o);
-    case Kind::relayout: case Kind::concat: break;
+    case Kind::relayout: if (o.stride != Pair{1, 1}) return make_phases(binder, o); break;
+    case Kind::concat: break;
   }
   return make_copies(binder, o);
 }

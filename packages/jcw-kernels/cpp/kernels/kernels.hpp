@@ -107,13 +107,12 @@ struct Elementwise {
   Binary op;
 };
 
-// Copies real pixels between layouts and splits planes into their stride phases:
-// out[channel][phase][y][x] = in[channel][y * stride_y + phase_y][x * stride_x + phase_x].
+// Copies real pixels between layouts.
 struct Relayout {
   const float* in;
   float* out;
   std::ptrdiff_t in_plane, in_row, out_plane, out_row;
-  int height, width, stride_y, stride_x, phase_y, phase_x;  // of the input
+  int height, width;
 };
 
 // A phase, its rows, the number of its plane, and how far before and after an output row kernel taps read it.
@@ -123,7 +122,8 @@ struct SplitPhase {
   bool pair;
 };
 
-// Relayout of the rows that the output rows [row_begin, row_end) of a convolution read, with all zeros that pad them.
+// Splits planes into their stride phases: out[channel][phase][y][x] = in[channel][y * stride_y + phase_y][x * stride_x + phase_x],
+// of the rows that the output rows [row_begin, row_end) of an operation read, whole rows with all that pads them.
 // Row `row_begin` + low is the first of each plane of the output.
 struct Split {
   const float* in;
@@ -133,7 +133,8 @@ struct Split {
   std::ptrdiff_t in_plane, in_row, out_plane, out_row;
   int width, stride_y, stride_x;
   int count, planes;  // phases, and planes per input channel
-  int low, lead;      // `lead` zeros precede each plane
+  int low, lead;      // `lead` floats of padding precede each plane
+  float fill;         // value of padding
 };
 
 // Mean over the flat run of each plane; pad columns are zero and add nothing.

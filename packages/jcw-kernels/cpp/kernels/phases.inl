@@ -9,25 +9,18 @@ namespace {
 using jcw::Split;
 using jcw::SplitPhase;
 
-// A vector of ones and one of zeros.
-struct Edge {
-  std::uint32_t words[2 * Isa::width] = {};
-  constexpr Edge() {
-    for (int i = 0; i < Isa::width; ++i) words[i] = ~0u;
+// Ones, zeros and ones, a vector of each.
+struct Edges {
+  std::uint32_t words[3 * Isa::width] = {};
+  constexpr Edges() {
+    for (int i = 0; i < Isa::width; ++i) words[i] = words[2 * Isa::width + i] = ~0u;
   }
 };
-constexpr Edge kEdge;
+constexpr Edges kEdges;
 
-// All ones in the first `count` lanes of a vector.
-JCW_INLINE auto first_lanes(int count) { return Isa::mask(kEdge.words + Isa::width - count); }
-
-// At least `count` zeros, and fewer than a vector more.
-JCW_INLINE void zeros(float* out, std::ptrdiff_t count) {
-  for (std::ptrdiff_t i = 0; i < count; i += Isa::width) {
-    Isa::store(out + i, Isa::set(0.0f));
-    asm volatile("" ::: "memory");  // or gcc calls memset for a vector or two
-  }
-}
+// All ones in the first `count` lanes of a vector, and in the others.
+JCW_INLINE auto first_lanes(int count) { return Isa::mask(kEdges.words + Isa::width - count); }
+JCW_INLINE auto last_lanes(int count) { return Isa::mask(kEdges.words + 2 * Isa::width - count); }
 
 // Floats of a channel that the first cache keeps until it is the next one's turn.
 constexpr std::ptrdiff_t kPlaneAhead = 4096;
@@ -65,10 +58,14 @@ struct PhaseRows {
     for (int i = 0; i < 2 * Isa::width; i += kLine) prefetch(in + i);
   }
 
+  // At least `count` floats of padding, and fewer than a vector more.
   template <bool both>
   JCW_INLINE void pad(float* out, std::ptrdiff_t count) const {
-    zeros(out, count);
-    if constexpr (both) zeros(out + next, count);
+    for (std::ptrdiff_t i = 0; i < count; i += Isa::width) {
+      Isa::store(out + i, Isa::set(split.fill));
+      if constexpr (both) Isa::store(out + next + i, Isa::set(split.fill));
+      asm volatile("" ::: "memory");  // or gcc calls memset for a vector or two
+    }
   }
 
   template <bool both, bool one>
@@ -77,6 +74,8 @@ struct PhaseRows {
     const int whole = one ? 0 : width / (2 * W) * W, rest = width - 2 * whole, filled = rest ? whole + W : whole;
     const std::ptrdiff_t far = ahead();
     const auto evens_left = first_lanes((rest + 1) / 2), odds_left = first_lanes(rest / 2);
+    const vec after_evens = Isa::keep(Isa::set(split.fill), last_lanes((rest + 1) / 2));
+    const vec after_odds = Isa::keep(Isa::set(split.fill), last_lanes(rest / 2));
     for (; rows > 0; --rows, in += in_step, out += split.out_row) {
       vec even, odd;
       for (int x = 0; x < whole; x += W) {
@@ -88,8 +87,8 @@ struct PhaseRows {
       if (one || rest) {
         fetch(in + far + 2 * whole);
         Isa::load_pair(in + 2 * whole, even, odd);
-        Isa::store(out + whole, Isa::keep(even, evens_left));
-        if constexpr (both) Isa::store(out + next + whole, Isa::keep(odd, odds_left));
+        Isa::store(out + whole, Isa::keep(even, evens_left) + after_evens);
+        if constexpr (both) Isa::store(out + next + whole, Isa::keep(odd, odds_left) + after_odds);
       }
       if (!one && filled < split.out_row) pad<both>(out + filled, 1);
     }
@@ -98,7 +97,7 @@ struct PhaseRows {
   __attribute__((noinline)) void pixels(const float* in, float* out, int count, int rows) const {
     for (; rows > 0; --rows, in += in_step, out += split.out_row) {
       for (int x = 0; x < count; ++x) out[x] = in[x * split.stride_x];
-      for (std::ptrdiff_t x = count; x < split.out_row; ++x) out[x] = 0.0f;
+      for (std::ptrdiff_t x = count; x < split.out_row; ++x) out[x] = split.fill;
     }
   }
 

@@ -42,26 +42,12 @@ void elementwise(const Elementwise& layer, int block_begin, int block_end, int c
     split_tiles<4>(block_begin * kVectorsPerBlock, block_end * kVectorsPerBlock, ElementwiseTiles{layer, channel});
 }
 
-// A constant stride lets the compiler shuffle whole vectors.
-template <int stride>
-JCW_INLINE void copy_row(float* __restrict out, const float* __restrict in, int count) {
-  for (int x = 0; x < count; ++x) out[x] = in[x * stride];
-}
-
 void relayout(const Relayout& move, int channel_begin, int channel_end) {
-  const int rows = (move.height - move.phase_y + move.stride_y - 1) / move.stride_y;
-  const int columns = (move.width - move.phase_x + move.stride_x - 1) / move.stride_x;
   for (int channel = channel_begin; channel < channel_end; ++channel)
-    for (int y = 0; y < rows; ++y) {
-      const float* in = move.in + channel * move.in_plane +
-                        (std::ptrdiff_t{y} * move.stride_y + move.phase_y) * move.in_row + move.phase_x;
-      float* out = move.out + channel * move.out_plane + y * move.out_row;
-      if (move.stride_x == 1)
-        copy_row<1>(out, in, columns);
-      else if (move.stride_x == 2)
-        copy_row<2>(out, in, columns);
-      else
-        for (int x = 0; x < columns; ++x) out[x] = in[x * move.stride_x];
+    for (std::ptrdiff_t y = 0; y < move.height; ++y) {
+      const float* __restrict in = move.in + channel * move.in_plane + y * move.in_row;
+      float* __restrict out = move.out + channel * move.out_plane + y * move.out_row;
+      for (int x = 0; x < move.width; ++x) out[x] = in[x];
     }
 }
 
