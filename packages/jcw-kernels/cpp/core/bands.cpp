@@ -51,7 +51,9 @@ std::int64_t readable(const Tensor& tensor) {
 }
 
 Bands::Bands(const Binder& binder, const Operation& o)
-    : phases_(split_phases(o, binder.unit(o).in)), call_(split_of(binder, o)), readable_(readable(binder.tensor(o.reads[0]))) {
+    : phases_(split_phases(o, binder.unit(o).in)),
+      call_(split_of(binder, o)),
+      readable_(readable(binder.tensor(o.reads[0]))) {
   const Unit& unit = binder.unit(o);
   const Layout& out = binder.tensor(o.write).layout;
   for (SplitPhase& phase : phases_) {

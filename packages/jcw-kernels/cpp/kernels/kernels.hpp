@@ -122,9 +122,10 @@ struct SplitPhase {
   bool pair;
 };
 
-// Splits planes into their stride phases: out[channel][phase][y][x] = in[channel][y * stride_y + phase_y][x * stride_x + phase_x],
-// of the rows that the output rows [row_begin, row_end) of an operation read, whole rows with all that pads them.
-// Row `row_begin` + low is the first of each plane of the output.
+// Splits planes into their stride phases:
+// out[channel][phase][y][x] = in[channel][y * stride_y + phase_y][x * stride_x + phase_x]
+// for the rows that the output rows [row_begin, row_end) of an operation read, with all that pads them. Row
+// `row_begin` + low is the first of each plane of the output.
 struct Split {
   const float* in;
   const float* end;  // nothing is read from there on
