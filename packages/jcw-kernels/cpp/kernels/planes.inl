@@ -42,13 +42,15 @@ void elementwise(const Elementwise& layer, int block_begin, int block_end, int c
     split_tiles<4>(block_begin * kVectorsPerBlock, block_end * kVectorsPerBlock, ElementwiseTiles{layer, channel});
 }
 
+JCW_INLINE void copy_row(float* __restrict out, const float* __restrict in, int count) {
+  for (int x = 0; x < count; ++x) out[x] = in[x];
+}
+
 void relayout(const Relayout& move, int channel_begin, int channel_end) {
   for (int channel = channel_begin; channel < channel_end; ++channel)
-    for (std::ptrdiff_t y = 0; y < move.height; ++y) {
-      const float* __restrict in = move.in + channel * move.in_plane + y * move.in_row;
-      float* __restrict out = move.out + channel * move.out_plane + y * move.out_row;
-      for (int x = 0; x < move.width; ++x) out[x] = in[x];
-    }
+    for (int y = 0; y < move.height; ++y)
+      copy_row(move.out + channel * move.out_plane + y * move.out_row,
+               move.in + channel * move.in_plane + y * move.in_row, move.width);
 }
 
 void global_mean(const GlobalMean& mean, int channel_begin, int channel_end) {
