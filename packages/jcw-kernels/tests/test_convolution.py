@@ -72,6 +72,11 @@ def test_inputs_split_in_several_bands(kernel, stride, padding, threads, isa, rn
     run(network, 0.2, isa, rng, threads=threads)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_dense_layers_of_small_planes_split_in_several_bands(threads, isa, rng):
+    run(conv_network((700, 14, 13), 64, (3, 3), (2, 2), (1, 1)), 1.0, isa, rng, threads=threads)
+
+
 @pytest.mark.parametrize("activation", ["", "relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"])
 @pytest.mark.parametrize("residual", [False, True])
 def test_fused(activation, residual, isa, rng):

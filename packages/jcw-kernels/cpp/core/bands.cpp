@@ -83,9 +83,9 @@ void Bands::choose_size(const Layout& out, const Unit& unit) {
   blocks_ = (out.blocks() + bands - 1) / bands;
   int high = 0;
   for (const SplitPhase& phase : phases_) high = std::max(high, phase.high);
-  const auto most_rows = static_cast<int>((std::int64_t{blocks_} * kBlock + row_ - 2) / row_ + 1);
+  rows_ = std::min(static_cast<int>((std::int64_t{blocks_} * kBlock + row_ - 2) / row_ + 1), height_);
   const int width = (unit.in.width + unit.stride.x - 1) / unit.stride.x;
-  layout_ = Layout::padded(channels_ * call_.planes, std::min(most_rows, height_) + high - call_.low, width, row_, 0,
+  layout_ = Layout::padded(channels_ * call_.planes, rows_ + high - call_.low, width, row_, 0,
                            call_.lead);
 }
 
@@ -94,8 +94,7 @@ Range Bands::rows(Range blocks) const {
   return {static_cast<int>(first), static_cast<int>(std::min<std::int64_t>(last + 1, height_))};
 }
 
-const float* Bands::split(Range blocks, int part) const {
-  const Range rows = this->rows(blocks);
+const float* Bands::split(Range rows, int part) const {
   float* const out = scratch_->of(part) + layout_.lead();
   Split call = call_;
   if (!call.in) call.in = *image_;

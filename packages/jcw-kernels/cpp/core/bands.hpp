@@ -31,17 +31,27 @@ class Bands {
   // Calls body(band, in) for bands of `blocks` in order: `in` is where kernels take output pixel 0 to meet its input.
   template <class Body>
   void run(Range blocks, int part, const Body& body) const {
-    const int count = blocks.end - blocks.begin, bands = (count + blocks_ - 1) / blocks_;
-    for (int i = 0; i < bands; ++i) {
-      const Range band = slice(count, i, bands);
-      const Range moved{blocks.begin + band.begin, blocks.begin + band.end};
-      body(moved, split(moved, part));
-    }
+    each(blocks, blocks_, [&](Range band) { body(band, split(rows(band), part)); });
+  }
+
+  // The same for bands of rows of the output.
+  template <class Body>
+  void run_rows(Range rows, int part, const Body& body) const {
+    each(rows, rows_, [&](Range band) { body(band, split(band, part)); });
   }
 
  private:
-  const float* split(Range blocks, int part) const;
-  Range rows(Range blocks) const;  // of the output
+  template <class Body>
+  static void each(Range all, int most, const Body& body) {
+    const int count = all.end - all.begin, bands = (count + most - 1) / most;
+    for (int i = 0; i < bands; ++i) {
+      const Range band = slice(count, i, bands);
+      body(Range{all.begin + band.begin, all.begin + band.end});
+    }
+  }
+
+  const float* split(Range rows, int part) const;
+  Range rows(Range blocks) const;  // that hold them
   void choose_size(const Layout& out, const Unit& unit);
 
   Layout layout_;
@@ -49,7 +59,8 @@ class Bands {
   Split call_{};
   std::int64_t readable_ = 0;  // floats from call_.in on
   std::int64_t row_ = 1;
-  int height_ = 0, blocks_ = 1, channels_ = 0;
+  int height_ = 0, channels_ = 0;
+  int blocks_ = 1, rows_ = 1;  // of the largest band
   void (*kernel_)(const Split&, int, int, int, int) = nullptr;
   const Scratch* scratch_ = nullptr;
   const float* const* image_ = nullptr;

@@ -1,8 +1,9 @@
 // Dense convolutions as steps that compute rows of pixels: what that costs, bands of rows that stay in cache.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
-#include "binder.hpp"
+#include "bands.hpp"
 
 namespace jcw {
 namespace {
@@ -14,8 +15,27 @@ constexpr int kFewestPixels = 4;
 
 struct State {
   Packed packed;
+  std::optional<Bands> phases;
   ConvolutionRows call{};
+  decltype(Kernels::convolve_rows) kernel = nullptr;
   int height = 0, band_rows = 0;
+
+  void run(int part, int parts) const {
+    const int groups = packed.groups;
+    // As in step_convolution.cpp: wide planes are split by pixels, small ones by output channels.
+    const bool by_rows = height >= 12 * parts;
+    const Range y = by_rows ? slice(height, part, parts) : Range{0, height};
+    const Range g = by_rows ? Range{0, groups} : slice(groups, part, parts);
+    if (phases) return phases->run_rows(y, part, [&](Range band, const float* in) { run_band(in, band, g); });
+    for (int row = y.begin; row < y.end; row += band_rows)
+      run_band(call.in, {row, std::min(row + band_rows, y.end)}, g);
+  }
+
+  void run_band(const float* in, Range rows, Range groups) const {
+    ConvolutionRows band = call;
+    band.in = in;
+    kernel(band, rows.begin, rows.end, groups.begin, groups.end);
+  }
 };
 
 }  // namespace
@@ -35,32 +55,29 @@ Step make_rows(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Layout& layout = binder.tensor(o.write).layout;
   auto state = std::make_shared<State>();
-  state->packed = pack_dense(unit, binder.kernels().rows_channels, 1, binder.address(o));
-  binder.check_reach(o, state->packed.offsets, 0);
-  const View in = binder.view(o.reads[0]);
+  if (o.access == Access::bands) state->phases.emplace(binder, o);
+  const Layout& in = state->phases ? state->phases->layout() : binder.tensor(o.reads[0]).layout;
+  state->packed = pack_dense(unit, binder.kernels().rows_channels, 1, binder.address(o, in));
+  if (state->phases)
+    state->phases->check_reach(unit, state->packed.offsets);
+  else
+    binder.check_reach(o, state->packed.offsets, 0);
   state->call = {binder.target(o, layout, unit.out.channels, nullptr, state->packed.bias.data()),
-                 in.data,
+                 state->phases ? nullptr : binder.view(o.reads[0]).data,
                  state->packed.offsets.data(),
                  state->packed.weights.data(),
-                 in.row,
+                 static_cast<std::ptrdiff_t>(in.row),
                  state->packed.starts[1],
                  layout.width};
+  state->kernel = binder.kernels().convolve_rows;
   state->height = layout.height;
-  const double row_bytes = sizeof(float) * static_cast<double>(in.row) * binder.tensor(o.reads[0]).layout.planes;
+  const double row_bytes = sizeof(float) * static_cast<double>(in.row) * in.planes;
   state->band_rows = std::max(1, static_cast<int>(kBandBytes / row_bytes));
   Step step;
   step.kernel = "rows";
   step.bytes = state->packed.bytes();
   step.leaves_ends = true;
-  step.run = [state, kernel = binder.kernels().convolve_rows](int part, int parts) {
-    const int height = state->height, groups = state->packed.groups;
-    // As in step_convolution.cpp: wide planes are split by pixels, small ones by output channels.
-    const bool by_rows = height >= 12 * parts;
-    const Range y = by_rows ? slice(height, part, parts) : Range{0, height};
-    const Range g = by_rows ? Range{0, groups} : slice(groups, part, parts);
-    for (int row = y.begin; row < y.end; row += state->band_rows)
-      kernel(state->call, row, std::min(row + state->band_rows, y.end), g.begin, g.end);
-  };
+  step.run = [state](int part, int parts) { state->run(part, parts); };
   return step;
 }
 
