@@ -105,9 +105,10 @@ struct ByTwo {
   // first strip to be computed overlaps the next one.
   template <int N, bool spare>
   __attribute__((noinline)) void run(int vectors) const {
+    const Windowed known = window;  // what is stored cannot alias it, so it stays in registers
     for (int channel = channel_begin; channel < channel_end; ++channel)
       for (int at = (vectors - 1) / N * N; at >= 0; at -= N) {
-        ByTwoStrip<K, weighted, spare, N> strip{window, channel, smaller(at, vectors - N) * Isa::width, {}, {}, {}};
+        ByTwoStrip<K, weighted, spare, N> strip{known, channel, smaller(at, vectors - N) * Isa::width, {}, {}, {}};
         strip.run(row_begin, row_end);
       }
   }
