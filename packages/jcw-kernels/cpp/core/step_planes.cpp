@@ -43,16 +43,31 @@ Relayout copy_call(const Binder& binder, const Operation& o, int from, Phase pha
   return call;
 }
 
+// Dense tensors are copied as one row.
+Relayout flat_copy_call(const Binder& binder, const Operation& o, int from, std::ptrdiff_t written) {
+  Relayout call = copy_call(binder, o, from, {0, 0});
+  call.out += written;
+  call.height = 1;
+  call.width = static_cast<int>(binder.tensor(from).shape.size());
+  return call;
+}
+
 std::vector<Copy> copies_of(const Binder& binder, const Operation& o) {
   std::vector<Copy> copies;
   std::ptrdiff_t written = 0;
   for (const int from : o.reads) {
-    const int channels = binder.tensor(from).shape.channels;
+    const Tensor& source = binder.tensor(from);
+    const int channels = source.shape.channels;
+    if (source.flat && binder.tensor(o.write).flat) {
+      copies.push_back({from, flat_copy_call(binder, o, from, written), 1});
+      written += static_cast<std::ptrdiff_t>(source.shape.size());
+      continue;
+    }
     for (std::size_t p = 0; p < o.phases.size(); ++p) {
       Relayout call = copy_call(binder, o, from, o.phases[p]);
       // A flattened tensor is dense, so its planes lie as those of its source do.
       if (binder.tensor(o.write).flat) {
-        call.out_plane = static_cast<std::ptrdiff_t>(binder.tensor(from).shape.pixels());
+        call.out_plane = static_cast<std::ptrdiff_t>(source.shape.pixels());
         call.out_row = call.width;
       }
       call.out += written + static_cast<std::ptrdiff_t>(p) * call.out_plane;
@@ -114,7 +129,7 @@ Step make_copies(const Binder& binder, const Operation& o) {
 Step make_global_mean(const Binder& binder, const Operation& o) {
   const Tensor& in = binder.tensor(o.reads[0]);
   const View view = binder.view(o.reads[0]);
-  const int run = static_cast<int>(in.flat ? in.shape.pixels() : in.layout.run());
+  const int run = static_cast<int>(in.flat ? in.shape.pixels() : in.layout.blocks() * kBlock);
   const GlobalMean call{view.data, binder.view(o.write).data, view.plane, run, static_cast<int>(in.shape.pixels())};
   Step step;
   step.kernel = "mean";

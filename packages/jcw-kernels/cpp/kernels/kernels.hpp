@@ -118,7 +118,7 @@ struct Relayout {
   int height, width, stride_y, stride_x, phase_y, phase_x;  // of the input
 };
 
-// Mean over the flat run of each plane; pad columns are zero and add nothing.
+// Mean over the flat run of each plane, in whole blocks; padding is zero and adds nothing.
 struct GlobalMean {
   const float* in;
   float* out;

@@ -52,7 +52,8 @@ struct Isa {
   static vec slide(vec a, vec b) {
     if constexpr (k == 0) return a;
     const __m256i low = _mm256_castps_si256(a), middle = _mm256_castps_si256(_mm256_permute2f128_ps(a, b, 0x21));
-    return _mm256_castsi256_ps(_mm256_alignr_epi8(middle, low, 4 * k % 16));
+    if constexpr (k < width / 2) return _mm256_castsi256_ps(_mm256_alignr_epi8(middle, low, 4 * k));
+    return _mm256_castsi256_ps(_mm256_alignr_epi8(_mm256_castps_si256(b), middle, 4 * k % 16));
   }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {
