@@ -92,9 +92,11 @@ struct Strip {
   }
 
   JCW_INLINE void run(int row_begin, int row_end) {
-    const float* weights = window.weights + std::ptrdiff_t{channel} * K * K;
-    JCW_UNROLL
-    for (int k = 0; k < (weighted ? K * K : 0); ++k) weight[k] = Isa::set(weights[k]);
+    if constexpr (weighted) {
+      const float* weights = window.weights + std::ptrdiff_t{channel} * K * K;
+      JCW_UNROLL
+      for (int k = 0; k < K * K; ++k) weight[k] = Isa::set(weights[k]);
+    }
     // Inputs of pooling are not negative here, so zero padding never wins over a real pixel.
     const vec bias = Isa::set(weighted ? window.target.bias[channel] : 0.0f);
     JCW_UNROLL
@@ -137,7 +139,7 @@ struct Strips {
   int row_begin, row_end, channel_begin, channel_end;
 
   // Rows go in order and strips from right to left: what is written past a row's end is written again. The
-  // last strip overlaps the one before it.
+  // rightmost strip overlaps its neighbour.
   template <int N, bool alone>
   __attribute__((noinline)) void walk(int vectors) const {
     const Windowed known = window;  // what is stored cannot alias it, so it stays in registers
