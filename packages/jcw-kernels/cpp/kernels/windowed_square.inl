@@ -60,14 +60,11 @@ struct SquareTiles {
 };
 
 // A strip wastes the lanes past its row's end. It saves loads while the weights stay in registers.
-inline bool strips_pay(const Windowed& window) {
-  return 8 * StripCut<1>(window.width).lanes() <= 9 * window.out_row;
-}
-
 template <int K>
 void windowed_square(const Windowed& window, int row_begin, int row_end, int channel_begin, int channel_end) {
-  if constexpr (K == 3)
-    if (strips_pay(window)) return Strips<K, 1, true>{window, row_begin, row_end, channel_begin, channel_end}.run();
+  if constexpr (K == 3 && Isa::strip_vectors[0] > 0)
+    if (8 * StripCut<1>(window.width).lanes() <= 9 * window.out_row)
+      return Strips<K, 1, true>{window, row_begin, row_end, channel_begin, channel_end}.run();
   const auto edge = [&](int row) { return static_cast<int>((row * window.out_row + Isa::width - 1) / Isa::width); };
   split_tiles<Isa::plain_vectors>(edge(row_begin), edge(row_end), SquareTiles<K>{window, channel_begin, channel_end});
 }
