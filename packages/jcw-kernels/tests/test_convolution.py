@@ -100,6 +100,19 @@ def test_depthwise(kernel, stride, size, isa, rng):
     run(network, 1.0, isa, rng)
 
 
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("out", [3, 4, 5, 7, 8, 14, 15, 16, 17, 28, 32, 49, 63, 64, 65, 96])
+def test_depthwise_strips(kernel, stride, out, residual, isa, rng):
+    network = conv_network(
+        *((3, 5, stride * out), 3, (kernel,) * 2, (stride,) * 2, (kernel // 2,) * 2),
+        groups=3,
+        residual=residual,
+    )
+    run(network, 1.0, isa, rng)
+
+
 @pytest.mark.parametrize("groups", [2, 3, 5])
 def test_channel_multipliers_and_groups_of_odd_size(groups, isa, rng):
     run(conv_network((groups * 3, 7, 8), groups * 5, (3, 3), padding=(1, 1), groups=groups), 0.5, isa, rng)

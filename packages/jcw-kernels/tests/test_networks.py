@@ -82,6 +82,24 @@ def test_odd_sizes_leave_nothing_behind(size, isa, rng):
         assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_rows_that_fill_their_vectors_leave_nothing_behind(stride, isa, rng):
+    """No vector of a strip reaches the padding between such rows."""
+    b = NetworkBuilder("net", (3, 64, 64))
+    b.conv("first", 24, 3)
+    b.conv("wide", 40, 1)
+    b.depthwise("depthwise", 3, stride=stride)
+    b.conv("narrow", 24, 3)
+    b.conv("last", 16, 3)
+    network = b.build()
+    arrays = weights_for(network, rng)
+    image = rng.standard_normal((1, 3, 64, 64), dtype=np.float32)
+    want = reference.run(network, arrays, image[0])
+    for threads in (1, 2):
+        got = poisoned(compile_model(Model(network, arrays), isa=isa, threads=threads), image)
+        assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
 def test_buffers_are_reused(rng):
     model = small_model(MOBILENET_V1, 64, 1.0, rng)
     everything = sum(4 * np.prod(shape) for shape in model.network.shapes.values())

@@ -23,7 +23,7 @@ def judge(network: Network, isa: str, rng: np.random.Generator, scale: float = 6
 SIZES = [(1, 1, 1), (3, 1, 1), (1, 5, 1), (3, 1, 17), (4, 7, 7), (5, 12, 33)]
 
 
-@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("shape", [*SIZES, (2, 5, 131)])
 @pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
 @pytest.mark.parametrize(
     ("kernel", "stride", "padding"), [(1, 1, 0), (2, 2, 1), (3, 2, 1), (3, 1, 1), (5, 3, 2)]

@@ -24,27 +24,29 @@ struct Copy {
   int channels;
 };
 
-Relayout copy_call(const Binder& binder, const Operation& o, int from) {
+// The copy of one input into the output from its float `written` on.
+Copy copy_of(const Binder& binder, const Operation& o, int from, std::ptrdiff_t written) {
+  const Tensor& source = binder.tensor(from);
+  const Shape& shape = source.shape;
   const View in = binder.view(from), out = binder.view(o.write);
-  const Shape& shape = binder.tensor(from).shape;
-  Relayout call{in.data, out.data, in.plane, in.row, out.plane, out.row, shape.height, shape.width};
+  Copy copy{from, {in.data, out.data + written, in.plane, in.row, out.plane, out.row, shape.height, shape.width}, shape.channels};
+  if (!binder.tensor(o.write).flat) return copy;
   // A flattened tensor is dense, so its planes lie as those of its source do.
-  if (binder.tensor(o.write).flat) {
-    call.out_plane = static_cast<std::ptrdiff_t>(shape.pixels());
-    call.out_row = call.width;
-  }
-  return call;
+  copy.call.out_plane = static_cast<std::ptrdiff_t>(shape.pixels());
+  copy.call.out_row = shape.width;
+  if (!source.flat) return copy;
+  // Both are dense: one row.
+  copy.call.out_plane = copy.call.width = static_cast<int>(shape.size());
+  copy.call.height = copy.channels = 1;
+  return copy;
 }
 
 std::vector<Copy> copies_of(const Binder& binder, const Operation& o) {
   std::vector<Copy> copies;
   std::ptrdiff_t written = 0;
   for (const int from : o.reads) {
-    const int channels = binder.tensor(from).shape.channels;
-    Relayout call = copy_call(binder, o, from);
-    call.out += written;
-    copies.push_back({from, call, channels});
-    written += channels * call.out_plane;
+    copies.push_back(copy_of(binder, o, from, written));
+    written += copies.back().channels * copies.back().call.out_plane;
   }
   return copies;
 }
@@ -118,7 +120,7 @@ Step make_copies(const Binder& binder, const Operation& o) {
 Step make_global_mean(const Binder& binder, const Operation& o) {
   const Tensor& in = binder.tensor(o.reads[0]);
   const View view = binder.view(o.reads[0]);
-  const int run = static_cast<int>(in.flat ? in.shape.pixels() : in.layout.run());
+  const int run = static_cast<int>(in.flat ? in.shape.pixels() : in.layout.blocks() * kBlock);
   const GlobalMean call{view.data, binder.view(o.write).data, view.plane, run, static_cast<int>(in.shape.pixels())};
   Step step;
   step.kernel = "mean";

@@ -67,11 +67,10 @@ void use_shape(const Binder& binder, const Operation& o, State& state) {
   std::vector<int> taps(static_cast<std::size_t>(unit.taps()));
   std::iota(taps.begin(), taps.end(), 0);
   if (unit.op != Op::max_pool) state.weights = weights_of(unit, taps);
-  const bool by_two = o.access == Access::by_two;
-  const std::int64_t columns = 2 * ((unit.out.width + kBlock - 1) / kBlock * kBlock + kBlock);
-  const std::int64_t pixels = std::int64_t{binder.tensor(o.write).layout.blocks()} * kBlock + kBlock;
-  const std::int64_t last_row = (by_two ? (unit.out.height - 1) * 2 : 0) + unit.kernel.y - 1 - unit.padding.y;
-  const std::int64_t last = last_row * in.row + (by_two ? columns : pixels) + unit.kernel.x;
+  // Strips read vectors of columns past the last row's end, flat runs past the last row itself.
+  const std::int64_t columns = unit.stride.x * std::int64_t{(unit.out.width + kBlock - 1) / kBlock * kBlock + kBlock};
+  const std::int64_t last_row = std::int64_t{unit.out.height - 1} * unit.stride.y + unit.kernel.y - 1 - unit.padding.y;
+  const std::int64_t last = last_row * in.row + std::max(columns, in.row + 2 * kBlock) + unit.kernel.x;
   if (unit.padding.y * in.row + unit.padding.x > in.lead() ||
       in.lead() + (in.planes - 1) * in.plane + last > in.floats())
     throw std::logic_error("unit " + unit.name + " reads out of bounds");
@@ -84,7 +83,6 @@ Step make_windowed(const Binder& binder, const Operation& o) {
   const Layout& layout = binder.tensor(o.write).layout;
   const int channels = unit.out.channels, planes = static_cast<int>(o.phases.size());
   auto state = std::make_shared<State>();
-  const bool by_two = o.access == Access::by_two;
   const Kernel shaped = shaped_kernel(binder, o);
   shaped ? use_shape(binder, o, *state) : use_offsets(binder, o, *state);
   state->bias = unit.weighted() ? unit.bias : std::vector<float>(static_cast<std::size_t>(channels), 0.0f);
@@ -105,7 +103,7 @@ Step make_windowed(const Binder& binder, const Operation& o) {
   step.kernel = unit.weighted() ? "depthwise" : "pool";
   step.macs = unit.weighted() ? static_cast<double>(unit.out.size()) * unit.taps() : 0.0;
   const Kernel kernel = shaped ? shaped : binder.kernels().windowed;
-  const int extent = by_two ? layout.height : layout.blocks();
+  const int extent = shaped ? layout.height : layout.blocks();
   step.run = [state, kernel, extent, channels](int part, int parts) {
     const Range c = slice(channels, part, parts);
     kernel(state->call, 0, extent, c.begin, c.end);

@@ -30,8 +30,7 @@ Step make_step(const Binder& binder, const Operation& o) {
 // True when whatever writes the tensor also writes the ends of its rows.
 bool ends_rows(const Operation& o, const Step& step) {
   if (step.leaves_ends) return false;
-  if (o.kind == Kind::windowed) return o.access != Access::by_two;
-  return o.kind == Kind::convolution || o.kind == Kind::elementwise;
+  return o.kind == Kind::convolution || o.kind == Kind::windowed || o.kind == Kind::elementwise;
 }
 
 // Rows and columns that the operation writes of each of its planes per channel: in odd sizes, the later phases of
@@ -50,11 +49,10 @@ void clear_planes(const Layout& layout, const std::vector<Pair>& written, float*
   for (std::int64_t p = planes.begin; p < planes.end; ++p) {
     const Pair size = written[static_cast<std::size_t>(p) % written.size()];
     float* const plane = data + p * layout.plane;
-    std::fill(plane + layout.blocks() * kBlock, plane + layout.plane, 0.0f);
+    std::fill(plane + layout.run(), plane + layout.plane, 0.0f);
     if (!rows) continue;
     for (std::int64_t y = 0; y < layout.height; ++y)
       std::fill(plane + y * layout.row + (y < size.y ? size.x : 0), plane + (y + 1) * layout.row, 0.0f);
-    std::fill(plane + layout.run(), plane + layout.blocks() * kBlock, 0.0f);
   }
 }
 

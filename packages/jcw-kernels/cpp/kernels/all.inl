@@ -10,8 +10,8 @@
 #include "phases.inl"
 #include "planes.inl"
 #include "windowed.inl"
-#include "windowed_by_two.inl"
 #include "windowed_square.inl"
+#include "windowed_strips.inl"
 #include "winograd.inl"
 
 namespace {

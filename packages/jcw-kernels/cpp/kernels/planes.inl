@@ -53,6 +53,15 @@ void relayout(const Relayout& move, int channel_begin, int channel_end) {
                move.in + channel * move.in_plane + y * move.in_row, move.width);
 }
 
+// The sum of all lanes, in every lane.
+template <int apart = Isa::width / 2>
+JCW_INLINE vec total(vec x) {
+  if constexpr (apart == 0)
+    return x;
+  else
+    return total<apart / 2>(x + Isa::slide<apart>(x, x));
+}
+
 void global_mean(const GlobalMean& mean, int channel_begin, int channel_end) {
   for (int channel = channel_begin; channel < channel_end; ++channel) {
     const float* in = mean.in + channel * mean.in_plane;
@@ -60,12 +69,10 @@ void global_mean(const GlobalMean& mean, int channel_begin, int channel_end) {
     int i = 0;
     for (; i + 4 * Isa::width <= mean.run; i += 4 * Isa::width)
       for (int k = 0; k < 4; ++k) sum[k] = sum[k] + Isa::load(in + i + k * Isa::width);
-    float total = 0.0f;
-    float lanes[Isa::width];
-    Isa::store(lanes, (sum[0] + sum[1]) + (sum[2] + sum[3]));
-    for (int k = 0; k < Isa::width; ++k) total += lanes[k];
-    for (; i < mean.run; ++i) total += in[i];
-    mean.out[channel] = total / static_cast<float>(mean.pixels);
+    for (; i + Isa::width <= mean.run; i += Isa::width) sum[0] = sum[0] + Isa::load(in + i);
+    float all = total((sum[0] + sum[1]) + (sum[2] + sum[3]))[0];
+    for (; i < mean.run; ++i) all += in[i];
+    mean.out[channel] = all / static_cast<float>(mean.pixels);
   }
 }
 

@@ -13,6 +13,7 @@ struct Isa {
   static constexpr int rows_vectors = 0, rows_pixels = 0;  // no such kernel
   static constexpr double rows_finish = 0;
   static constexpr int plain_vectors = 8;
+  static constexpr int strip_vectors[] = {1, 4};  // of one row, at strides of one and two
   // above 1: both tiles are of one shape here
   static constexpr double dense_from = 2.0, dense_from_windowed = 2.0;
   static constexpr double strided_cache = 1e9;  // never split
@@ -51,7 +52,8 @@ struct Isa {
   static vec slide(vec a, vec b) {
     if constexpr (k == 0) return a;
     const __m256i low = _mm256_castps_si256(a), middle = _mm256_castps_si256(_mm256_permute2f128_ps(a, b, 0x21));
-    return _mm256_castsi256_ps(_mm256_alignr_epi8(middle, low, 4 * k % 16));
+    if constexpr (k < width / 2) return _mm256_castsi256_ps(_mm256_alignr_epi8(middle, low, 4 * k));
+    return _mm256_castsi256_ps(_mm256_alignr_epi8(_mm256_castps_si256(b), middle, 4 * k % 16));
   }
   template <int channel>
   static vec fma_weight(vec x, const float* weights, vec sum) {

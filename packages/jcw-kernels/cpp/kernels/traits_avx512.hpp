@@ -13,6 +13,7 @@ struct Isa {
   static constexpr int rows_vectors = 2, rows_pixels = 14;
   static constexpr double rows_finish = 180;
   static constexpr int plain_vectors = 8;
+  static constexpr int strip_vectors[] = {4, 4};  // of one row, at strides of one and two
   static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
   static constexpr double strided_cache = 1e9;  // never split
   static constexpr double winograd_transform = 270, winograd_tiles = 24, winograd_cache = 32e3;

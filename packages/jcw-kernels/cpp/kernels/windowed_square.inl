@@ -1,8 +1,9 @@
-// Depthwise convolution with a square window and a stride of one. Most unaligned loads cross cache lines,
-// so each kernel row is loaded once and slid along by its taps in registers.
+// Depthwise convolution with a square window and a stride of one, in flat runs or in strips. Most unaligned
+// loads cross cache lines, so each kernel row is loaded once and slid along by its taps in registers.
 #pragma once
 
 #include "tile.inl"
+#include "windowed_strips.inl"
 
 namespace {
 
@@ -11,11 +12,13 @@ using jcw::Windowed;
 template <int K>
 struct SquareTiles {
   const Windowed& window;
-  int channel;
+  int channel_begin, channel_end;
 
   template <int N>
-  JCW_INLINE void run(int first, int tiles) const {
-    for (int t = 0; t < tiles; ++t) one<N>(std::ptrdiff_t{first + t * N} * Isa::width);
+  __attribute__((noinline)) void run(int first, int tiles) const {
+    const Windowed known = window;  // what is stored cannot alias it, so it stays in registers
+    for (int channel = channel_begin; channel < channel_end; ++channel)
+      for (int t = 0; t < tiles; ++t) one<N>(known, channel, std::ptrdiff_t{first + t * N} * Isa::width);
   }
 
   // Where sliding takes more than one instruction, loading again is as good.
@@ -39,7 +42,7 @@ struct SquareTiles {
   }
 
   template <int N>
-  JCW_INLINE void one(std::ptrdiff_t pixel) const {
+  static JCW_INLINE void one(const Windowed& window, int channel, std::ptrdiff_t pixel) {
     const float* in = window.in + channel * window.in_plane + pixel - window.padding_y * window.in_row - window.padding_x;
     const float* weights = window.weights + std::ptrdiff_t{channel} * K * K;
     Tile<1, N> tile;
@@ -56,11 +59,14 @@ struct SquareTiles {
   }
 };
 
+// A strip wastes the lanes past its row's end. It saves loads while the weights stay in registers.
 template <int K>
-void windowed_square(const Windowed& window, int block_begin, int block_end, int channel_begin, int channel_end) {
-  for (int channel = channel_begin; channel < channel_end; ++channel)
-    split_tiles<Isa::plain_vectors>(block_begin * kVectorsPerBlock, block_end * kVectorsPerBlock,
-                                    SquareTiles<K>{window, channel});
+void windowed_square(const Windowed& window, int row_begin, int row_end, int channel_begin, int channel_end) {
+  if constexpr (K == 3 && Isa::strip_vectors[0] > 0)
+    if (8 * StripCut<1>(window.width).lanes() <= 9 * window.out_row)
+      return Strips<K, 1, true>{window, row_begin, row_end, channel_begin, channel_end}.run();
+  const auto edge = [&](int row) { return static_cast<int>((row * window.out_row + Isa::width - 1) / Isa::width); };
+  split_tiles<Isa::plain_vectors>(edge(row_begin), edge(row_end), SquareTiles<K>{window, channel_begin, channel_end});
 }
 
 }  // namespace
