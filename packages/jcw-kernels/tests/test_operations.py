@@ -37,13 +37,22 @@ def test_pooling(shape, op, kernel, stride, padding, relu, isa, rng):
     judge(b.build(), isa, rng)
 
 
-@pytest.mark.parametrize("shape", SIZES)
+@pytest.mark.parametrize("shape", [*SIZES, (2, 5, 131)])
 def test_pooling_to_one_pixel(shape, isa, rng):
     b = NetworkBuilder("pool", shape)
     b.add("relu6", "relu6")
     b.add("pool", "avg_pool", kernel_size=shape[1:], stride=(1, 1), padding=(0, 0))
     b.add("flat", "flatten")
     b.linear("fc", 3)
+    judge(b.build(), isa, rng)
+
+
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+@pytest.mark.parametrize("size", [3, 5])
+def test_pooling_with_a_stride_to_one_pixel(size, op, isa, rng):
+    b = NetworkBuilder("pool", (5, size, size))
+    b.add("relu", "relu")
+    b.pool("pool", op, size, 2, 0)
     judge(b.build(), isa, rng)
 
 

@@ -202,14 +202,14 @@ class Lowering {
     const bool plain = is_pool(u) || u.depthwise();
     push(plain ? Kind::windowed : Kind::convolution, i, {in}, residual, phases);
     result_.operations.back().access = access(u);
-    if (tensor(i + 1).flat) through_plane(i, in);
+    if (tensor(i + 1).flat) through_plane(i);
   }
 
   // Kernels write whole vectors; a single pixel per plane takes a detour.
-  void through_plane(int i, int in) {
+  void through_plane(int i) {
     Tensor made;
     made.shape = unit(i).out;
-    made.layout = Layout::padded(made.shape.channels, 1, 1, tensor(in).layout.row, 0, 0);
+    made.layout = Layout::padded(made.shape.channels, 1, 1, 1, 0, 0);
     result_.tensors.push_back(made);
     const int plane = static_cast<int>(result_.tensors.size()) - 1;
     result_.operations.back().write = plane;
