@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,13 @@ def interrupt(root: Path, stage: str, seconds: float, kind: signal.Signals) -> N
     """Run, and send a signal ``seconds`` after ``stage`` has begun."""
     state = root / "runs" / "recipe" / ".state"
     process = subprocess.Popen(
-        command("run", "recipe.toml"), cwd=root, env=environment(), stderr=subprocess.PIPE, text=True
+        command("run", "recipe.toml"),
+        cwd=root,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that starts pytest in the background has it, and what it starts, ignore interrupts.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 120
     while not (state / stage / "inputs").exists() and not (state / f"{stage}.json").exists():

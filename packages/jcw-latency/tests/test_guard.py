@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -42,6 +42,15 @@ def test_a_device_that_hangs_is_closed() -> None:
     assert device.closed.is_set()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell that starts pytest in the background has it ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_device_that_the_user_interrupts_is_closed() -> None:
     device = Hanging()
 
