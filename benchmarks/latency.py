@@ -116,7 +116,10 @@ def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             tables = {}
             for grid in ("full", "adaptive"):
                 options = LatencyOptions(
-                    widths=args.widths, densities=args.densities, adaptive=grid == "adaptive"
+                    widths=args.widths,
+                    densities=args.densities,
+                    adaptive=grid == "adaptive",
+                    whole_networks=args.whole,
                 )
                 tables[grid] = _profiled(
                     device, exporter, space, options, rng, Path(folder), f"{name}, {grid}"
@@ -264,12 +267,13 @@ def main() -> None:
     parser.add_argument("--widths", type=int, default=8)
     parser.add_argument("--densities", type=int, default=10)
     parser.add_argument("--check", type=int, default=100, help="random networks that run whole")
+    parser.add_argument("--whole", type=int, default=20, help="networks run whole while profiling")
     parser.add_argument("--tables", type=Path, help="folder for the latency tables")
     parser.add_argument("--reference", type=Path, default=REFERENCE, help="folder of the published table")
     args = parser.parse_args()
     if args.quick:
         args.networks, args.input_size = args.networks[:1], 32
-        args.widths, args.densities, args.check = 2, 2, 5
+        args.widths, args.densities, args.check, args.whole = 2, 2, 5, 4
     parts = {"speed": speed, "fidelity": fidelity, "thinned": thinned}
     try:
         rows = [row for name, part in parts.items() if args.only in (None, name) for row in part(args)]
