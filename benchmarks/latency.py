@@ -32,12 +32,11 @@ from jcw_core.protocols import Device, DeviceInfo, Exporter
 from jcw_core.registry import Registry
 from jcw_core.space import Population, SearchSpace
 from jcw_kernels.host import cpu_name
-from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, table_from_arrays
+from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, profile_space, table_from_arrays
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, unit_axes
 from jcw_latency.fidelity import Fidelity, check
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.plan import width_points
-from jcw_latency.whole import profile_space
 
 Floats = NDArray[np.float64]
 

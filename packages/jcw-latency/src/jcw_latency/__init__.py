@@ -6,6 +6,7 @@ from jcw_latency.options import LatencyOptions
 from jcw_latency.predictor import LatencyPredictor
 from jcw_latency.profiling import profile
 from jcw_latency.table import LatencyTable, LayerGrid
+from jcw_latency.whole import profile_space
 
 __all__ = [
     "LatencyOptions",
@@ -14,5 +15,6 @@ __all__ = [
     "LayerGrid",
     "interpolate",
     "profile",
+    "profile_space",
     "table_from_arrays",
 ]
