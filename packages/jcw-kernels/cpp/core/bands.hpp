@@ -31,25 +31,16 @@ class Bands {
   // Calls body(band, in) for bands of `blocks` in order: `in` is where kernels take output pixel 0 to meet its input.
   template <class Body>
   void run(Range blocks, int part, const Body& body) const {
-    each(blocks, blocks_, [&](Range band) { body(band, split(rows(band), part)); });
+    in_bands(blocks, blocks_, [&](Range band) { body(band, split(rows(band), part)); });
   }
 
   // The same for bands of rows of the output.
   template <class Body>
   void run_rows(Range rows, int part, const Body& body) const {
-    each(rows, rows_, [&](Range band) { body(band, split(band, part)); });
+    in_bands(rows, rows_, [&](Range band) { body(band, split(band, part)); });
   }
 
  private:
-  template <class Body>
-  static void each(Range all, int most, const Body& body) {
-    const int count = all.end - all.begin, bands = (count + most - 1) / most;
-    for (int i = 0; i < bands; ++i) {
-      const Range band = slice(count, i, bands);
-      body(Range{all.begin + band.begin, all.begin + band.end});
-    }
-  }
-
   const float* split(Range rows, int part) const;
   Range rows(Range blocks) const;  // that hold them
   void choose_size(const Layout& out, const Unit& unit);

@@ -31,16 +31,12 @@ struct State {
   int pixel_blocks = 0;
 
   void run(int part, int parts) const {
-    const int groups = packed.groups;
-    // Wide planes are split by pixels, so that weights are shared; small ones by output channels.
-    const bool by_pixels = pixel_blocks >= 12 * parts;
-    const Range p = by_pixels ? slice(pixel_blocks, part, parts) : Range{0, pixel_blocks};
-    const Range g = by_pixels ? Range{0, groups} : slice(groups, part, parts);
-    if (!bands) return kernel(call, p.begin, p.end, g.begin, g.end);
-    bands->run(p, part, [&](Range band, const float* in) {
+    const Share own = share_of(pixel_blocks, packed.groups, 12, part, parts);
+    if (!bands) return kernel(call, own.pixels.begin, own.pixels.end, own.groups.begin, own.groups.end);
+    bands->run(own.pixels, part, [&](Range band, const float* in) {
       Convolution banded = call;
       banded.in = in;
-      kernel(banded, band.begin, band.end, g.begin, g.end);
+      kernel(banded, band.begin, band.end, own.groups.begin, own.groups.end);
     });
   }
 };
@@ -54,30 +50,11 @@ void point(Convolution& call, const Packed& packed) {
   call.blocks = packed.blocks;
 }
 
-}  // namespace
-
-Step make_convolution(const Binder& binder, const Operation& o) {
+// Tiles over flat runs of pixels; without density and macs.
+Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
   const Unit& unit = binder.unit(o);
   const Layout& layout = binder.tensor(o.write).layout;
   const Kernels& kernels = binder.kernels();
-  Step step;
-  step.density = density(unit);
-  step.macs = step.density * static_cast<double>(unit.out.size() * unit.positions());
-  if (winograd_pays(binder, o, step.density)) {
-    Step winograd = make_winograd(binder, o);
-    winograd.density = step.density;
-    winograd.macs = step.macs;
-    return winograd;
-  }
-  const double break_even = unit.taps() == 1 ? kernels.dense_from : kernels.dense_from_windowed;
-  if (const double cost = rows_cost(binder, o); cost < 1 && step.density >= kRowsMargin * cost * break_even) {
-    Step rows = make_rows(binder, o);
-    rows.density = step.density;
-    rows.macs = step.macs;
-    return rows;
-  }
-  const bool dense = unit.groups == 1 && step.density >= break_even;
-  step.kernel = dense ? "dense" : "sparse";
   auto state = std::make_shared<State>();
   if (o.access == Access::bands) state->bands.emplace(binder, o);
   const Layout& in = state->bands ? state->bands->layout() : binder.tensor(o.reads[0]).layout;
@@ -88,6 +65,8 @@ Step make_convolution(const Binder& binder, const Operation& o) {
     state->bands->check_reach(unit, state->packed.offsets);
   else
     binder.check_reach(o, state->packed.offsets, 0);
+  Step step;
+  step.kernel = dense ? "dense" : "sparse";
   step.bytes = state->packed.bytes();
   state->mask = binder.mask(layout);
   state->pixel_blocks = layout.blocks();
@@ -96,6 +75,28 @@ Step make_convolution(const Binder& binder, const Operation& o) {
   state->call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), state->packed.bias.data());
   state->kernel = dense ? kernels.convolve_dense : kernels.convolve;
   step.run = [state](int part, int parts) { state->run(part, parts); };
+  return step;
+}
+
+// In the form that is the fastest at this share of kept weights.
+Step make_form(const Binder& binder, const Operation& o, double density) {
+  const Unit& unit = binder.unit(o);
+  const Kernels& kernels = binder.kernels();
+  if (winograd_pays(binder, o, density)) return make_winograd(binder, o);
+  const double break_even = unit.taps() == 1 ? kernels.dense_from : kernels.dense_from_windowed;
+  const double cost = rows_cost(binder, o);
+  if (cost < 1 && density >= kRowsMargin * cost * break_even) return make_rows(binder, o);
+  return make_tiles(binder, o, unit.groups == 1 && density >= break_even);
+}
+
+}  // namespace
+
+Step make_convolution(const Binder& binder, const Operation& o) {
+  const Unit& unit = binder.unit(o);
+  const double kept = density(unit);
+  Step step = make_form(binder, o, kept);
+  step.density = kept;
+  step.macs = kept * static_cast<double>(unit.out.size() * unit.positions());
   return step;
 }
 

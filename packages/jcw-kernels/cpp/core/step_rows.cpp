@@ -15,20 +15,18 @@ constexpr int kFewestPixels = 4;
 
 struct State {
   Packed packed;
-  std::optional<Bands> phases;
+  std::optional<Bands> bands;  // of strided convolutions
   ConvolutionRows call{};
   decltype(Kernels::convolve_rows) kernel = nullptr;
   int height = 0, band_rows = 0;
 
   void run(int part, int parts) const {
-    const int groups = packed.groups;
-    // As in step_convolution.cpp: wide planes are split by pixels, small ones by output channels.
-    const bool by_rows = height >= 12 * parts;
-    const Range y = by_rows ? slice(height, part, parts) : Range{0, height};
-    const Range g = by_rows ? Range{0, groups} : slice(groups, part, parts);
-    if (phases) return phases->run_rows(y, part, [&](Range band, const float* in) { run_band(in, band, g); });
+    const Share own = share_of(height, packed.groups, 12, part, parts);
+    const Range y = own.pixels;
+    if (bands)
+      return bands->run_rows(y, part, [&](Range band, const float* in) { run_band(in, band, own.groups); });
     for (int row = y.begin; row < y.end; row += band_rows)
-      run_band(call.in, {row, std::min(row + band_rows, y.end)}, g);
+      run_band(call.in, {row, std::min(row + band_rows, y.end)}, own.groups);
   }
 
   void run_band(const float* in, Range rows, Range groups) const {
@@ -55,15 +53,15 @@ Step make_rows(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Layout& layout = binder.tensor(o.write).layout;
   auto state = std::make_shared<State>();
-  if (o.access == Access::bands) state->phases.emplace(binder, o);
-  const Layout& in = state->phases ? state->phases->layout() : binder.tensor(o.reads[0]).layout;
+  if (o.access == Access::bands) state->bands.emplace(binder, o);
+  const Layout& in = state->bands ? state->bands->layout() : binder.tensor(o.reads[0]).layout;
   state->packed = pack_dense(unit, binder.kernels().rows_channels, 1, binder.address(o, in));
-  if (state->phases)
-    state->phases->check_reach(unit, state->packed.offsets);
+  if (state->bands)
+    state->bands->check_reach(unit, state->packed.offsets);
   else
     binder.check_reach(o, state->packed.offsets, 0);
   state->call = {binder.target(o, layout, unit.out.channels, nullptr, state->packed.bias.data()),
-                 state->phases ? nullptr : binder.view(o.reads[0]).data,
+                 state->bands ? nullptr : binder.view(o.reads[0]).data,
                  state->packed.offsets.data(),
                  state->packed.weights.data(),
                  static_cast<std::ptrdiff_t>(in.row),

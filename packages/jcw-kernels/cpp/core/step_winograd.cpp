@@ -52,17 +52,9 @@ struct State {
   std::int64_t half() const { return std::int64_t{kPoints} * call.point; }
 
   void run(int part, int parts) const {
-    const int blocks = divide_up(tiles, kBlock), groups = packed.groups;
-    const bool by_tiles = blocks >= 2 * parts;
-    const Range b = by_tiles ? slice(blocks, part, parts) : Range{0, blocks};
-    const Range g = by_tiles ? Range{0, groups} : slice(groups, part, parts);
-    if (g.begin == g.end) return;
-    float* points = scratch->of(part);
-    const int bands = divide_up(b.end - b.begin, band_blocks);
-    for (int i = 0; i < bands; ++i) {
-      const Range band = slice(b.end - b.begin, i, bands);
-      run_band({b.begin + band.begin, b.begin + band.end}, g, points);
-    }
+    const Share own = share_of(divide_up(tiles, kBlock), packed.groups, 2, part, parts);
+    if (own.groups.begin == own.groups.end) return;
+    in_bands(own.pixels, band_blocks, [&](Range band) { run_band(band, own.groups, scratch->of(part)); });
   }
 
   void run_band(Range blocks, Range groups, float* points) const {
