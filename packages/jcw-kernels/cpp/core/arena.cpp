@@ -62,7 +62,7 @@ class Planner {
     for (std::size_t o = 0; o < lowered_.operations.size(); ++o) {
       const Operation& operation = lowered_.operations[o];
       assign(index(operation.write), o);
-      for (int t : reads(operation)) release(index(t), o);
+      for (int t : operation.inputs()) release(index(t), o);
       release(index(operation.write), o);
     }
     place_large();
@@ -74,17 +74,11 @@ class Planner {
  private:
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-  static std::vector<int> reads(const Operation& operation) {
-    std::vector<int> all = operation.reads;
-    if (operation.residual >= 0) all.push_back(operation.residual);
-    return all;
-  }
-
   std::vector<std::size_t> last_uses() const {
     std::vector<std::size_t> last(lowered_.tensors.size(), 0);
     for (std::size_t o = 0; o < lowered_.operations.size(); ++o) {
       last[index(lowered_.operations[o].write)] = o;
-      for (int t : reads(lowered_.operations[o])) last[index(t)] = o;
+      for (int t : lowered_.operations[o].inputs()) last[index(t)] = o;
     }
     last[index(lowered_.output)] = lowered_.operations.size();
     return last;

@@ -9,10 +9,6 @@
 
 namespace jcw {
 
-struct Range {
-  int begin, end;
-};
-
 inline Range slice(int count, int part, int parts) {
   const auto edge = [&](int p) { return static_cast<int>(std::int64_t{count} * p / parts); };
   return {edge(part), edge(part + 1)};
@@ -98,6 +94,7 @@ class Binder {
 };
 
 Step make_convolution(const Binder& binder, const Operation& o);
+Step make_tiled_convolution(const Binder& binder, const Operation& o);  // with Step::groupwise
 // Whether a layer with this share of kept weights is to be made by make_winograd. Throws DeviceError when the
 // environment variable JCW_WINOGRAD is neither "always" nor "never".
 bool winograd_pays(const Binder& binder, const Operation& o, double density);
@@ -106,6 +103,11 @@ Step make_winograd(const Binder& binder, const Operation& o);  // without densit
 double rows_cost(const Binder& binder, const Operation& o);
 Step make_rows(const Binder& binder, const Operation& o);  // without density and macs
 Step make_windowed(const Binder& binder, const Operation& o);
+// Computes rows of some channels of a depthwise convolution or pooling that is not read by offsets, from planes that lie
+// `plane` floats apart; channel 0 and pixel 0 would lie at `in`. Rows of these planes and their padding lie as `in` says.
+using FromPlanes = std::function<void(const float* in, std::ptrdiff_t plane, Range rows, Range channels)>;
+FromPlanes from_planes(const Binder& binder, const Operation& o, const Layout& in);
+Step make_pair(const Binder& binder, const Operation& o);  // o.first and o, group by group of channels
 Step make_linear(const Binder& binder, const Operation& o);
 Step make_elementwise(const Binder& binder, const Operation& o);
 Step make_phases(const Binder& binder, const Operation& o);  // relayout with a stride

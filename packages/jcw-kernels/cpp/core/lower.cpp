@@ -7,11 +7,16 @@
 namespace jcw {
 namespace {
 
+// Input channels of a 1 x 1 convolution that runs together with a depthwise one. Few of its output channels are computed at
+// a time, so more inputs, read anew for each few, cost more than is saved. So do depthwise ones of stride 1, which
+// multiply for longer than they wait for memory. Measured.
+constexpr int kMostPairInputs = 32;
+
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 class Lowering {
  public:
-  explicit Lowering(const Model& model) : model_(model) {}
+  explicit Lowering(const Model& model) : model_(model), readers_(readers()) {}
 
   Lowered run() {
     add_tensors();
@@ -202,7 +207,38 @@ class Lowering {
     const bool plain = is_pool(u) || u.depthwise();
     push(plain ? Kind::windowed : Kind::convolution, i, {in}, residual, phases);
     result_.operations.back().access = access(u);
+    if (pairs_with_next(i - 1)) join();
     if (tensor(i + 1).flat) through_plane(i);
+  }
+
+  // Whether unit i is a 1 x 1 convolution that runs together with the depthwise one after it.
+  bool pairs_with_next(int i) const {
+    if (i < 0 || i + 1 >= static_cast<int>(model_.units.size()) || readers_[index(i + 1)] != 1) return false;
+    const Unit& u = unit(i);
+    const Unit& next = unit(i + 1);
+    const bool pointwise = u.op == Op::conv2d && u.groups == 1 && u.taps() == 1 && u.stride == Pair{1, 1} &&
+                           u.padding == Pair{0, 0} && u.residual < 0 && u.in.channels <= kMostPairInputs;
+    return pointwise && next.depthwise() && next.inputs[0] == i + 1 && next.residual < 0 && !is_linear(next) &&
+           access(next) == Access::by_two && next.padding.y < next.kernel.y;
+  }
+
+  // The last two operations become one.
+  void join() {
+    Operation last = std::move(result_.operations.back());
+    result_.operations.pop_back();
+    last.first.push_back(std::move(result_.operations.back()));
+    result_.operations.back() = std::move(last);
+  }
+
+  // How many operands of units each tensor is, and once more where it is the output.
+  std::vector<int> readers() const {
+    std::vector<int> count(model_.units.size() + 1, 0);
+    for (const Unit& u : model_.units) {
+      for (const int input : u.inputs) ++count[index(input)];
+      if (u.residual >= 0) ++count[index(u.residual)];
+    }
+    ++count[index(model_.output)];
+    return count;
   }
 
   // Kernels write whole vectors; a single pixel per plane takes a detour.
@@ -217,6 +253,7 @@ class Lowering {
   }
 
   const Model& model_;
+  const std::vector<int> readers_;
   Lowered result_;
   std::vector<std::int64_t> row_;
   std::map<std::string, int> copies_;

@@ -44,6 +44,15 @@ struct Operation {
   Pair stride;                // relayout
   std::vector<Phase> phases;  // relayout, convolution, windowed: planes per input channel
   Access access = Access::flat;
+  // A 1 x 1 convolution whose output, reads[0], only this depthwise one reads: both run together.
+  std::vector<Operation> first = {};
+
+  // Tensors that are read from memory.
+  std::vector<int> inputs() const {
+    std::vector<int> all = first.empty() ? reads : first.front().reads;
+    if (residual >= 0) all.push_back(residual);
+    return all;
+  }
 };
 
 struct Lowered {

@@ -29,6 +29,15 @@ struct State {
   Convolution call{};
   decltype(Kernels::convolve) kernel = nullptr;
   int pixel_blocks = 0;
+  std::int64_t row = 1;
+
+  void compute(float* out, std::ptrdiff_t plane, Range rows, Range groups) const {
+    Convolution elsewhere = call;
+    elsewhere.target.out = out;
+    elsewhere.target.out_plane = plane;
+    kernel(elsewhere, static_cast<int>(rows.begin * row / kBlock), static_cast<int>((rows.end * row + kBlock - 1) / kBlock),
+           groups.begin, groups.end);
+  }
 
   void run(int part, int parts) const {
     const Share own = share_of(pixel_blocks, packed.groups, 12, part, parts);
@@ -70,12 +79,23 @@ Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
   step.bytes = state->packed.bytes();
   state->mask = binder.mask(layout);
   state->pixel_blocks = layout.blocks();
+  state->row = layout.row;
   point(state->call, state->packed);
   state->call.in = state->bands ? nullptr : binder.view(o.reads[0]).data;
   state->call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), state->packed.bias.data());
   state->kernel = dense ? kernels.convolve_dense : kernels.convolve;
   step.run = [state](int part, int parts) { state->run(part, parts); };
+  step.groupwise = {state->packed.groups, dense ? kernels.dense_channels : kGroup,
+               [state](float* out, std::ptrdiff_t plane, Range rows, Range groups) { state->compute(out, plane, rows, groups); }};
   return step;
+}
+
+double break_even(const Unit& unit, const Kernels& kernels) {
+  return unit.taps() == 1 ? kernels.dense_from : kernels.dense_from_windowed;
+}
+
+bool dense_pays(const Unit& unit, const Kernels& kernels, double density) {
+  return unit.groups == 1 && density >= break_even(unit, kernels);
 }
 
 // In the form that is the fastest at this share of kept weights.
@@ -83,10 +103,15 @@ Step make_form(const Binder& binder, const Operation& o, double density) {
   const Unit& unit = binder.unit(o);
   const Kernels& kernels = binder.kernels();
   if (winograd_pays(binder, o, density)) return make_winograd(binder, o);
-  const double break_even = unit.taps() == 1 ? kernels.dense_from : kernels.dense_from_windowed;
   const double cost = rows_cost(binder, o);
-  if (cost < 1 && density >= kRowsMargin * cost * break_even) return make_rows(binder, o);
-  return make_tiles(binder, o, unit.groups == 1 && density >= break_even);
+  if (cost < 1 && density >= kRowsMargin * cost * break_even(unit, kernels)) return make_rows(binder, o);
+  return make_tiles(binder, o, dense_pays(unit, kernels, density));
+}
+
+Step counted(Step step, const Unit& unit, double density) {
+  step.density = density;
+  step.macs = density * static_cast<double>(unit.out.size() * unit.positions());
+  return step;
 }
 
 }  // namespace
@@ -94,10 +119,13 @@ Step make_form(const Binder& binder, const Operation& o, double density) {
 Step make_convolution(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const double kept = density(unit);
-  Step step = make_form(binder, o, kept);
-  step.density = kept;
-  step.macs = kept * static_cast<double>(unit.out.size() * unit.positions());
-  return step;
+  return counted(make_form(binder, o, kept), unit, kept);
+}
+
+Step make_tiled_convolution(const Binder& binder, const Operation& o) {
+  const Unit& unit = binder.unit(o);
+  const double kept = density(unit);
+  return counted(make_tiles(binder, o, dense_pays(unit, binder.kernels(), kept)), unit, kept);
 }
 
 }  // namespace jcw

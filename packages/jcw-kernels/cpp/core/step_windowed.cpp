@@ -7,11 +7,16 @@
 namespace jcw {
 namespace {
 
+using Kernel = void (*)(const Windowed&, int, int, int, int);
+
 struct State {
   std::vector<std::int32_t> offsets;
   std::vector<float> weights, bias;
   std::shared_ptr<std::vector<std::uint32_t>> mask;
   Windowed call{};
+  Kernel kernel = nullptr;
+
+  void run(Range extent, Range channels) const { kernel(call, extent.begin, extent.end, channels.begin, channels.end); }
 };
 
 // Kernel taps that can meet a real pixel, with their offsets.
@@ -35,21 +40,6 @@ std::vector<float> weights_of(const Unit& unit, const std::vector<int>& taps) {
   return weights;
 }
 
-}  // namespace
-
-namespace {
-
-// Taps as offsets, for inputs that are walked along flat runs.
-void use_offsets(const Binder& binder, const Operation& o, State& state) {
-  const Unit& unit = binder.unit(o);
-  const std::vector<int> taps = reachable_taps(unit, binder.address(o, binder.tensor(o.reads[0]).layout), state.offsets);
-  if (unit.op != Op::max_pool) state.weights = weights_of(unit, taps);
-  binder.check_reach(o, state.offsets, 0);
-  binder.check_reach(o, state.offsets, std::int64_t{unit.out.channels - 1} * static_cast<std::int64_t>(o.phases.size()));
-}
-
-using Kernel = void (*)(const Windowed&, int, int, int, int);
-
 // The kernel made for this window's shape, or null.
 Kernel shaped_kernel(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
@@ -60,53 +50,79 @@ Kernel shaped_kernel(const Binder& binder, const Operation& o) {
   return nullptr;
 }
 
-// All taps, for kernels that know the window's shape.
-void use_shape(const Binder& binder, const Operation& o, State& state) {
-  const Unit& unit = binder.unit(o);
-  const Layout& in = binder.tensor(o.reads[0]).layout;
-  std::vector<int> taps(static_cast<std::size_t>(unit.taps()));
-  std::iota(taps.begin(), taps.end(), 0);
-  if (unit.op != Op::max_pool) state.weights = weights_of(unit, taps);
+// Throws std::logic_error unless all that such a kernel reads of planes that lie as `in` says is in their memory.
+void check_reach(const Unit& unit, const Layout& in) {
   // Strips read vectors of columns past the last row's end, flat runs past the last row itself.
   const std::int64_t columns = unit.stride.x * std::int64_t{(unit.out.width + kBlock - 1) / kBlock * kBlock + kBlock};
-  const std::int64_t last_row = std::int64_t{unit.out.height - 1} * unit.stride.y + unit.kernel.y - 1 - unit.padding.y;
+  const std::int64_t last_row = std::int64_t{in.height} - 1 + unit.padding.y;
   const std::int64_t last = last_row * in.row + std::max(columns, in.row + 2 * kBlock) + unit.kernel.x;
   if (unit.padding.y * in.row + unit.padding.x > in.lead() ||
       in.lead() + (in.planes - 1) * in.plane + last > in.floats())
     throw std::logic_error("unit " + unit.name + " reads out of bounds");
 }
 
+// Taps as offsets where no kernel knows the window's shape, else all taps.
+void set_taps(const Binder& binder, const Operation& o, const Layout& in, State& state) {
+  const Unit& unit = binder.unit(o);
+  std::vector<int> taps(static_cast<std::size_t>(unit.taps()));
+  if (state.kernel) {
+    std::iota(taps.begin(), taps.end(), 0);
+    check_reach(unit, in);
+  } else {
+    taps = reachable_taps(unit, binder.address(o, in), state.offsets);
+    binder.check_reach(o, state.offsets, 0);
+    binder.check_reach(o, state.offsets, std::int64_t{unit.out.channels - 1} * static_cast<std::int64_t>(o.phases.size()));
+    state.kernel = binder.kernels().windowed;
+  }
+  if (unit.op != Op::max_pool) state.weights = weights_of(unit, taps);
+  state.call.taps = static_cast<int>(taps.size());
+}
+
+// All but where the input is.
+std::shared_ptr<State> make_state(const Binder& binder, const Operation& o, const Layout& in) {
+  const Unit& unit = binder.unit(o);
+  const Layout& layout = binder.tensor(o.write).layout;
+  auto state = std::make_shared<State>();
+  state->kernel = shaped_kernel(binder, o);
+  set_taps(binder, o, in, *state);
+  state->bias = unit.weighted() ? unit.bias : std::vector<float>(static_cast<std::size_t>(unit.out.channels), 0.0f);
+  state->mask = binder.mask(layout);
+  Windowed& call = state->call;
+  call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), state->bias.data());
+  call.offsets = state->offsets.data();
+  call.weights = unit.op == Op::max_pool ? nullptr : state->weights.data();
+  call.in_row = static_cast<std::ptrdiff_t>(in.row);
+  call.out_row = static_cast<std::ptrdiff_t>(layout.row);
+  call.width = layout.width;
+  call.padding_y = unit.padding.y;
+  call.padding_x = unit.padding.x;
+  return state;
+}
+
 }  // namespace
+
+FromPlanes from_planes(const Binder& binder, const Operation& o, const Layout& in) {
+  return [state = make_state(binder, o, in)](const float* planes, std::ptrdiff_t plane, Range rows, Range channels) {
+    State elsewhere{{}, {}, {}, {}, state->call, state->kernel};
+    elsewhere.call.in = planes;
+    elsewhere.call.in_plane = plane;
+    elsewhere.run(rows, channels);
+  };
+}
 
 Step make_windowed(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Layout& layout = binder.tensor(o.write).layout;
-  const int channels = unit.out.channels, planes = static_cast<int>(o.phases.size());
-  auto state = std::make_shared<State>();
-  const Kernel shaped = shaped_kernel(binder, o);
-  shaped ? use_shape(binder, o, *state) : use_offsets(binder, o, *state);
-  state->bias = unit.weighted() ? unit.bias : std::vector<float>(static_cast<std::size_t>(channels), 0.0f);
-  state->mask = binder.mask(layout);
+  const auto state = make_state(binder, o, binder.tensor(o.reads[0]).layout);
   const View in = binder.view(o.reads[0]);
-  state->call = {binder.target(o, layout, channels, state->mask->data(), state->bias.data()),
-                 in.data,
-                 state->offsets.data(),
-                 unit.op == Op::max_pool ? nullptr : state->weights.data(),
-                 in.plane * planes,
-                 shaped ? unit.taps() : static_cast<int>(state->offsets.size()),
-                 in.row,
-                 static_cast<std::ptrdiff_t>(layout.row),
-                 layout.width,
-                 unit.padding.y,
-                 unit.padding.x};
+  state->call.in = in.data;
+  state->call.in_plane = in.plane * static_cast<std::ptrdiff_t>(o.phases.size());
   Step step;
   step.kernel = unit.weighted() ? "depthwise" : "pool";
   step.macs = unit.weighted() ? static_cast<double>(unit.out.size()) * unit.taps() : 0.0;
-  const Kernel kernel = shaped ? shaped : binder.kernels().windowed;
-  const int extent = shaped ? layout.height : layout.blocks();
-  step.run = [state, kernel, extent, channels](int part, int parts) {
-    const Range c = slice(channels, part, parts);
-    kernel(state->call, 0, extent, c.begin, c.end);
+  const int extent = shaped_kernel(binder, o) ? layout.height : layout.blocks();
+  step.run = [state, extent, channels = unit.out.channels](int part, int parts) {
+    state->run({0, extent}, slice(channels, part, parts));
   };
   return step;
 }

@@ -17,7 +17,7 @@ bool meets(int tap, int padding, int stride, int in, int out) {
 Step make_step(const Binder& binder, const Operation& o) {
   switch (o.kind) {
     case Kind::convolution: return make_convolution(binder, o);
-    case Kind::windowed: return make_windowed(binder, o);
+    case Kind::windowed: return o.first.empty() ? make_windowed(binder, o) : make_pair(binder, o);
     case Kind::linear: return make_linear(binder, o);
     case Kind::elementwise: return make_elementwise(binder, o);
     case Kind::global_mean: return make_global_mean(binder, o);
@@ -76,8 +76,7 @@ double activation_bytes(const Lowered& lowered, const Operation& o) {
     const Tensor& tensor = lowered.tensors[static_cast<std::size_t>(t)];
     floats += static_cast<double>(tensor.layout.planes) * static_cast<double>(tensor.layout.run());
   };
-  for (const int t : o.reads) add(t);
-  if (o.residual >= 0) add(o.residual);
+  for (const int t : o.inputs()) add(t);
   add(o.write);
   return floats * sizeof(float);
 }
@@ -113,7 +112,7 @@ std::vector<Step> make_steps(const Bound& bound) {
   for (const Operation& o : bound.lowered->operations) {
     steps.push_back(make_step(binder, o));
     if (bound.plan->dirty[static_cast<std::size_t>(o.write)]) clear_padding(steps.back(), binder, o);
-    steps.back().unit = o.unit;
+    steps.back().unit = o.first.empty() ? o.unit : o.first.front().unit;
     steps.back().bytes += activation_bytes(*bound.lowered, o);
   }
   return steps;

@@ -11,6 +11,17 @@
 
 namespace jcw {
 
+struct Range {
+  int begin, end;
+};
+
+// Computes rows of some groups of output channels into planes that lie `plane` floats apart; channel 0 and pixel 0 would
+// lie at `out`, a whole number of blocks away from where memory is.
+struct Groupwise {
+  int groups = 0, channels = 0;  // groups, output channels of each
+  std::function<void(float* out, std::ptrdiff_t plane, Range rows, Range groups)> compute;
+};
+
 struct Step {
   int unit = 0;
   std::string kernel;    // what a profile calls it: "sparse", "dense", "rows", "winograd", ...
@@ -19,6 +30,7 @@ struct Step {
   double bytes = 0.0;    // activations and weights read and written, each once
   bool leaves_ends = false;  // it writes only real pixels, not the zeros at the ends of rows
   std::function<void(int part, int parts)> run;  // any split of the work gives the same bits
+  Groupwise groupwise;  // of convolutions by tiles
 };
 
 // Everything that the steps point to.
