@@ -19,7 +19,7 @@ from jcw_core.options import option
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
 from jcw_core.pruning import weight_density
-from jcw_latency import LatencyOptions
+from jcw_latency import LatencyOptions, LatencyTable, profile
 from jcw_latency.axes import has_channel_pair
 
 
@@ -75,6 +75,18 @@ class SyntheticDevice:
         return np.tile(exact, (rounds, 1)) * np.exp(
             self.noise * self.rng.standard_normal((rounds, len(exact)))
         )
+
+
+def measured(
+    network: Network, device: SyntheticDevice, partial: Path | None = None, **changes: float
+) -> LatencyTable:
+    """A quick profile with some options changed."""
+    return profile(network, device, quick_options(**changes), rng=np.random.default_rng(0), partial=partial)
+
+
+def assert_same_times(one: LatencyTable, other: LatencyTable) -> None:
+    for grid, same in zip(one.grids, other.grids, strict=True):
+        np.testing.assert_array_equal(grid.ms, same.ms)
 
 
 class TextExporter:
