@@ -68,12 +68,12 @@ def measure(isa: str, rounds: int, visit: float) -> list[Row]:
         seconds.append([program.time(seconds=visit, first_unit=unit) for program, unit in programs])
     peak, times = max(peaks), np.array(seconds)
     return [
-        row(one, program, unit, isa, peak, times[:, i])
-        for i, (one, (program, unit)) in enumerate(zip(problems, programs, strict=True))
+        row(one, program, isa, peak, times[:, i])
+        for i, (one, (program, _)) in enumerate(zip(problems, programs, strict=True))
     ]
 
 
-def row(one: LayerProblem, program: Program, unit: int, isa: str, peak: float, times: Any) -> Row:
+def row(one: LayerProblem, program: Program, isa: str, peak: float, times: Any) -> Row:
     """One layer's rate; ``kernel`` says whether sparse, dense or Winograd's code was chosen."""
     step = program.profile(rounds=1)[-1]
     rate = 2e-9 * step.macs / np.median(times)

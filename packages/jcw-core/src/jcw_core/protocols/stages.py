@@ -26,7 +26,7 @@ class Stage(Protocol):
 
     @property
     def name(self) -> str:
-        """What recipes call it."""
+        """What ``jcw run --until`` calls it."""
 
     @property
     def section(self) -> str:
@@ -70,7 +70,7 @@ class ReportSection(Protocol):
 
     @property
     def name(self) -> str:
-        """What recipes call it."""
+        """Its key in ``report.json``."""
 
     @property
     def title(self) -> str:
