@@ -34,7 +34,7 @@ LABELS = (np.arange(12) % 10).astype(np.uint8)
 @pytest.fixture
 def mnist(tmp_path: Path) -> Path:
     (tmp_path / "train-images-idx3-ubyte").write_bytes(idx(PIXELS))
-    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(LABELS)))
+    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(LABELS), mtime=0))
     return tmp_path
 
 
@@ -92,8 +92,8 @@ def test_the_subset_is_made_again_by_its_script(tmp_path: Path) -> None:
         ("train-images-idx3-ubyte", idx(PIXELS[:-1]), "11 train images but 12 labels"),
         ("train-labels-idx1-ubyte", idx(LABELS + 1), "label 10 of image 9 is out of range; expected 0 to 9"),
         ("train-labels-idx1-ubyte.gz", b"not gzip", "cannot be read"),
-        ("train-labels-idx1-ubyte.gz", gzip.compress(idx(LABELS))[:-12], "cannot be read"),
-        ("train-labels-idx1-ubyte.gz", gzip.compress(idx(LABELS) + b"\0" * 10**6), "found more"),
+        ("train-labels-idx1-ubyte.gz", gzip.compress(idx(LABELS), mtime=0)[:-12], "cannot be read"),
+        ("train-labels-idx1-ubyte.gz", gzip.compress(idx(LABELS) + b"\0" * 10**6, mtime=0), "found more"),
     ],
 )
 def test_damaged_idx_files(mnist: Path, name: str, content: bytes, message: str) -> None:
