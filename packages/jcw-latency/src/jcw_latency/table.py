@@ -72,14 +72,24 @@ class LayerGrid:
 
 
 def describe(problem: LayerProblem) -> str:
-    """A layer problem in a few words, e.g. ``conv2d 3x3/2 64 -> 128 at 56 x 56``."""
+    """A layer problem in a few words, e.g. ``conv2d 3x3/2 64 -> 128 at 56 x 56``.
+
+    A depthwise convolution in the same unit follows: ``conv2d 16 -> 96 at 112 x 112, 3x3/2 depthwise``.
+    """
     p = problem
-    window = "" if p.kernel_size == (1, 1) else f" {p.kernel_size[0]}x{p.kernel_size[1]}"
-    stride = "" if p.stride == (1, 1) else f"/{p.stride[0]}"
     groups = " depthwise" if p.is_depthwise else f" groups {p.groups}" if p.groups > 1 else ""
-    extras = f"{' + residual' if p.residual else ''}{f' + {p.activation}' if p.activation else ''}"
     size = f" at {p.in_height} x {p.in_width}" if p.in_height * p.in_width > 1 else ""
-    return f"{p.op}{window}{stride}{groups} {p.in_channels} -> {p.out_channels}{size}{extras}"
+    then = f",{_window(p.then)} depthwise{_extras(p.then)}" if p.then else ""
+    return f"{p.op}{_window(p)}{groups} {p.in_channels} -> {p.out_channels}{size}{_extras(p)}{then}"
+
+
+def _window(p: LayerProblem) -> str:
+    window = "" if p.kernel_size == (1, 1) else f" {p.kernel_size[0]}x{p.kernel_size[1]}"
+    return window if p.stride == (1, 1) else f"{window}/{p.stride[0]}"
+
+
+def _extras(p: LayerProblem) -> str:
+    return f"{' + residual' if p.residual else ''}{f' + {p.activation}' if p.activation else ''}"
 
 
 def device_document(device: DeviceInfo) -> dict[str, Any]:
@@ -233,15 +243,25 @@ class LatencyTable:
                 raise
             except JcwError as error:
                 raise reader.error(str(error)) from None
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
                 raise reader.error(f"its metadata is damaged ({error!r})") from None
 
 
 def _grid(reader: npz.Reader, index: int, layer: Mapping[str, Any]) -> LayerGrid:
-    pairs = ("kernel_size", "stride", "padding")
-    fields: dict[str, Any] = {k: tuple(v) if k in pairs else v for k, v in layer["problem"].items()}
-    problem = LayerProblem(**fields)
+    problem = _problem(layer["problem"])
     axes = {str(k): tuple(map(float, v)) for k, v in layer["axes"].items()}
     shape = tuple(map(len, axes.values()))
     arrays = {name: reader.array(f"{index:04d}.{name}", shape, dtype) for name, dtype in _ARRAYS.items()}
     return LayerGrid(problem, axes, **arrays, layers=tuple(map(str, layer["layers"])))
+
+
+def _problem(document: Mapping[str, Any]) -> LayerProblem:
+    fields = _problem_fields(document)
+    then = fields.get("then")
+    # One level and no more: the second convolution's own ``then`` stays as it is, and is refused.
+    return LayerProblem(**{**fields, "then": None if then is None else LayerProblem(**_problem_fields(then))})
+
+
+def _problem_fields(document: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = ("kernel_size", "stride", "padding")
+    return {k: tuple(v) if k in pairs else v for k, v in document.items()}
