@@ -258,7 +258,7 @@ def _grid(reader: npz.Reader, index: int, layer: Mapping[str, Any]) -> LayerGrid
 def _problem(document: Mapping[str, Any]) -> LayerProblem:
     fields = _problem_fields(document)
     then = fields.get("then")
-    # One level and no more: the second convolution's own ``then`` stays as it is, and is refused.
+    # One level and no more: what stands in the second convolution's own ``then`` is refused unread.
     return LayerProblem(**{**fields, "then": None if then is None else LayerProblem(**_problem_fields(then))})
 
 
