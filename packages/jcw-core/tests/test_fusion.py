@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -44,7 +45,7 @@ def _sum(first: object, second: object) -> object:
 
 def _run_units(network: Network, units: tuple[Unit, ...]) -> dict[str, object]:
     values: dict[str, object] = {network.input.name: _terms(network)[network.input.name]}
-    for unit in (part for unit in units for part in unit.parts):
+    for unit in itertools.chain.from_iterable(whole.parts for whole in units):
         term = (unit.node.op, _own(unit.node), *(values[name] for name in unit.inputs))
         if unit.node.op == "add":
             term = _sum(*(values[name] for name in unit.inputs))
@@ -94,8 +95,12 @@ def test_units_of_the_backbones(build) -> None:
     assert sum(unit.residual is not None for unit in units) == len(adds)
 
 
-@pytest.mark.parametrize(("build", "pairs", "alone"), [(mobilenet_v1, 12, 1), (mobilenet_v2, 16, 1), (resnet18, 0, 0)])
-def test_depthwise_convolutions_run_with_the_pointwise_ones_before_them(build, pairs: int, alone: int) -> None:
+@pytest.mark.parametrize(
+    ("build", "pairs", "alone"), [(mobilenet_v1, 12, 1), (mobilenet_v2, 16, 1), (resnet18, 0, 0)]
+)
+def test_depthwise_convolutions_run_with_the_pointwise_ones_before_them(
+    build, pairs: int, alone: int
+) -> None:
     """All but the first of a MobileNet, which follows a 3 x 3 convolution."""
     network = build()
     units = fuse(network)
@@ -260,7 +265,9 @@ def test_two_convolutions_in_one_problem() -> None:
     ],
 )  # fmt: skip
 def test_layers_that_nothing_can_follow(change: dict[str, object]) -> None:
-    with pytest.raises(NetworkError, match="not 1 x 1, ungrouped, of stride 1, without padding and without residual"):
+    with pytest.raises(
+        NetworkError, match="not 1 x 1, ungrouped, of stride 1, without padding and without residual"
+    ):
         replace(PAIR, **change)
 
 

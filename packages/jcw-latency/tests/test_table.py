@@ -19,7 +19,6 @@ from jcw_core.problem import LayerProblem
 from jcw_latency import LatencyTable, LayerGrid, npz, table_from_arrays
 from jcw_latency.table import FORMAT, WholeRun, describe
 
-
 SECOND = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), padding=(1, 1), groups=8)
 PAIR = LayerProblem("conv2d", 6, 4, 5, 8, then=SECOND)
 
@@ -287,4 +286,6 @@ def test_description_of_a_problem(network: Network, table: LatencyTable) -> None
     assert any("+ residual + relu" in label for label in labels)
     assert "conv2d 16 -> 12 at 8 x 8 + relu, 3x3 depthwise" in labels
     second = replace(SECOND, stride=(2, 2), residual=True, activation="relu6")
-    assert describe(replace(PAIR, then=second)) == "conv2d 6 -> 8 at 4 x 5, 3x3/2 depthwise + residual + relu6"
+    assert (
+        describe(replace(PAIR, then=second)) == "conv2d 6 -> 8 at 4 x 5, 3x3/2 depthwise + residual + relu6"
+    )

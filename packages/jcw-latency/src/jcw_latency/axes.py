@@ -72,9 +72,7 @@ def at(problem: LayerProblem, position: Mapping[str, float]) -> LayerProblem:
         width_in, width_out = position.get(IN, problem.in_channels), position.get(OUT, problem.out_channels)
         width = int(width_out)
         then = problem.then and replace(problem.then, in_channels=width, out_channels=width, groups=width)
-        return replace(
-            problem, in_channels=int(width_in), out_channels=width, density=density, then=then
-        )
+        return replace(problem, in_channels=int(width_in), out_channels=width, density=density, then=then)
     if CHANNELS not in position:
         return replace(problem, density=density)
     width = int(position[CHANNELS])
