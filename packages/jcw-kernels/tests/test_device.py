@@ -186,6 +186,23 @@ def test_refuses_what_is_no_second_convolution(program, then, tmp_path):
     assert "layer 0: " in complaint(program, "layers", tmp_path / "layers")
 
 
+def test_any_value_in_a_pair_is_refused_or_timed(program, rng, tmp_path):
+    values = [None, True, -1, 0, 1, 2.5, 1e308, 1 << 40, "", "relu", [], [3], [3, 3], [1 << 20, 1], {}, [{}]]
+    refused = 0
+    for _ in range(80):
+        fields = asdict(PAIRS[1])
+        place = fields if rng.random() < 0.3 else fields["then"]
+        place[str(rng.choice(sorted(place)))] = values[rng.integers(len(values))]
+        (tmp_path / "layers").write_text(json.dumps(fields))
+        done = subprocess.run(
+            [program, "layers", tmp_path / "layers", "--once"], capture_output=True, text=True
+        )
+        assert done.returncode in (0, 2), fields
+        assert done.returncode == 0 or "jcw-device: layer 0: " in done.stderr, fields
+        refused += done.returncode == 2
+    assert 0 < refused < 80
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
