@@ -1,7 +1,8 @@
 """The device ``onnxruntime``: this machine, timed through ONNX Runtime.
 
-Every layer becomes a model of one operator, or of the two convolutions that are one layer. Pruned weights are zeros, and since this runtime does not
-skip them, a layer costs the same at every density: that is what a table made with it says.
+Every layer becomes a model of one operator, or of the two convolutions that count as one layer. Pruned
+weights are zeros, and since this runtime does not skip them, a layer costs the same at every density:
+that is what a table made with it says.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from jcw_core.fusion import fuse
 from jcw_core.network import Network
 from jcw_core.problem import LayerProblem
 from jcw_latency import LatencyTable, LayerGrid, npz, table_from_arrays
-from jcw_latency.table import FORMAT, WholeRun, describe
+from jcw_latency.problems import describe
+from jcw_latency.table import FORMAT, WholeRun
 
 SECOND = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), padding=(1, 1), groups=8)
 PAIR = LayerProblem("conv2d", 6, 4, 5, 8, then=SECOND)

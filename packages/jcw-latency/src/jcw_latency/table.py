@@ -17,6 +17,7 @@ from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
 from jcw_latency import npz
 from jcw_latency.axes import AXES, full_size, unit_axes
+from jcw_latency.problems import describe, problem_from
 
 FORMAT = "jcw-table/1"
 _REMEDY = "profile again with `jcw profile`"
@@ -69,27 +70,6 @@ class LayerGrid:
     def label(self) -> str:
         """The layer in a few words."""
         return describe(self.problem)
-
-
-def describe(problem: LayerProblem) -> str:
-    """A layer problem in a few words, e.g. ``conv2d 3x3/2 64 -> 128 at 56 x 56``.
-
-    A depthwise convolution in the same unit follows: ``conv2d 16 -> 96 at 112 x 112, 3x3/2 depthwise``.
-    """
-    p = problem
-    groups = " depthwise" if p.is_depthwise else f" groups {p.groups}" if p.groups > 1 else ""
-    size = f" at {p.in_height} x {p.in_width}" if p.in_height * p.in_width > 1 else ""
-    then = f",{_window(p.then)} depthwise{_extras(p.then)}" if p.then else ""
-    return f"{p.op}{_window(p)}{groups} {p.in_channels} -> {p.out_channels}{size}{_extras(p)}{then}"
-
-
-def _window(p: LayerProblem) -> str:
-    window = "" if p.kernel_size == (1, 1) else f" {p.kernel_size[0]}x{p.kernel_size[1]}"
-    return window if p.stride == (1, 1) else f"{window}/{p.stride[0]}"
-
-
-def _extras(p: LayerProblem) -> str:
-    return f"{' + residual' if p.residual else ''}{f' + {p.activation}' if p.activation else ''}"
 
 
 def device_document(device: DeviceInfo) -> dict[str, Any]:
@@ -248,20 +228,8 @@ class LatencyTable:
 
 
 def _grid(reader: npz.Reader, index: int, layer: Mapping[str, Any]) -> LayerGrid:
-    problem = _problem(layer["problem"])
+    problem = problem_from(layer["problem"])
     axes = {str(k): tuple(map(float, v)) for k, v in layer["axes"].items()}
     shape = tuple(map(len, axes.values()))
     arrays = {name: reader.array(f"{index:04d}.{name}", shape, dtype) for name, dtype in _ARRAYS.items()}
     return LayerGrid(problem, axes, **arrays, layers=tuple(map(str, layer["layers"])))
-
-
-def _problem(document: Mapping[str, Any]) -> LayerProblem:
-    fields = _problem_fields(document)
-    then = fields.get("then")
-    # One level and no more: what stands in the second convolution's own ``then`` is refused unread.
-    return LayerProblem(**{**fields, "then": None if then is None else LayerProblem(**_problem_fields(then))})
-
-
-def _problem_fields(document: Mapping[str, Any]) -> dict[str, Any]:
-    pairs = ("kernel_size", "stride", "padding")
-    return {k: tuple(v) if k in pairs else v for k, v in document.items()}
