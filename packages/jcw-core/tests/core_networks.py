@@ -25,7 +25,7 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
 
 
 def small_resnet(width: int = 8, classes: int = 3) -> Network:
-    """Residual block, squeeze-excite, depthwise, concat, flatten: every coupling in one network."""
+    """Residual block, squeeze-excite, depthwise, concat, flatten: every coupling, and a unit of two, in one network."""
     net = NetworkBuilder("small", (3, 8, 8))
     stem = net.conv("stem", width, 3)
     net.batch_norm("stem_bn")
@@ -42,7 +42,9 @@ def small_resnet(width: int = 8, classes: int = 3) -> Network:
     net.add("se.gate", "hardsigmoid")
     scaled = net.add("se.scale", "mul", block, "se.gate")
     net.conv("branch", 12, 1, source=scaled)
-    net.add("join", "concat", scaled, "branch")
+    net.add("branch_relu", "relu")
+    net.depthwise("branch_dw", 3)
+    net.add("join", "concat", scaled, net.batch_norm("branch_bn"))
     net.depthwise("dw", 3, 2)
     net.batch_norm("dw_bn")
     net.add("flatten", "flatten")
@@ -82,6 +84,7 @@ def _append(
                 "conv",
                 "conv",
                 "depthwise",
+                "pair",
                 "grouped",
                 "batch_norm",
                 "pool",
@@ -106,6 +109,10 @@ def _append(
             padding=padding,
             bias=draw(st.booleans()),
         )
+    elif kind == "pair":
+        width = draw(st.integers(1, 9))
+        net.conv(f"{name}.point", width, 1, source=source)
+        net.conv(name, width, kernel, stride, padding=padding, groups=width)
     elif kind == "depthwise":
         net.conv(name, channels, kernel, stride, source=source, padding=padding, groups=channels)
     elif kind == "grouped":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ def quick_options(**changes: Any) -> LatencyOptions:
 def seconds_of(p: LayerProblem) -> float:
     """Linear in each channel count and in density, and 0 at width 0, so interpolation is exact."""
     area = p.in_height * p.in_width
+    if p.then is not None:
+        return seconds_of(replace(p, then=None)) + seconds_of(p.then)
     if not has_channel_pair(p):
         return 1e-9 * area * p.in_channels * (2 if p.residual else 1)
     taps = p.kernel_size[0] * p.kernel_size[1] * p.out_height * p.out_width

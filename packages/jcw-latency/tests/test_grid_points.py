@@ -63,7 +63,8 @@ def test_every_grid_point_is_planned_once(network: Network, widths: int, densiti
 def _kept(p: LayerProblem) -> tuple[object, ...]:
     groups = weight_groups(p.out_channels) * (p.in_channels // p.groups) * p.kernel_size[0] * p.kernel_size[1]
     kept = kept_groups(p.density, groups) if p.op in ("conv2d", "linear") else groups
-    return (p.op, p.in_channels, p.out_channels, p.groups, p.in_height, p.in_width, p.residual, kept)
+    then = _kept(p.then) if p.then else ()
+    return (p.op, p.in_channels, p.out_channels, p.groups, p.in_height, p.in_width, p.residual, kept, then)
 
 
 @settings(deadline=None, max_examples=25)
@@ -73,13 +74,13 @@ def test_grid_members_are_layers_of_shrunk_networks(network: Network, seed: int)
     space = SearchSpace.of(network, step=1)
     architecture = space.architecture(space.sample(1, np.random.default_rng(seed))[0])
     small = shrink(network, architecture)
-    for whole, cut in zip(fuse(network), fuse(small), strict=True):
-        problem = problem_of(small, cut, architecture.densities.get(cut.name, 1.0))
-        full = problem_of(network, whole)
+    for unit in fuse(network):
+        problem = problem_of(small, unit, architecture.densities.get(unit.name, 1.0))
+        full = problem_of(network, unit)
         position = {
             "in": problem.in_channels,
             "out": problem.out_channels,
             "channels": problem.in_channels,
             "density": problem.density,
         }
-        assert at(full, {axis: position[axis] for axis in unit_axes(network, whole, full)}) == problem
+        assert at(full, {axis: position[axis] for axis in unit_axes(network, unit, full)}) == problem

@@ -45,6 +45,8 @@ class Device(Protocol):
     def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
         """Time layers: prepare them all, then visit each once per round.
 
+        What is fused into a layer counts, a second convolution (``then``) included.
+
         Returns:
             (rounds, len(problems)) seconds; NaN where a single problem could not be timed.
 
