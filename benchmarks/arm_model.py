@@ -31,16 +31,11 @@ from typing import Any
 import numpy as np
 from arm_code import Block, call
 from arm_count import KERNELS, Emulator, spent
+from harness import PAPER_TABLE, Row, command_line, subplots, write
 
 from jcw_core.backbones.resnet import RESNET18
-from jcw_core.files import write_json
 from jcw_core.fusion import fuse, problem_of
 from jcw_core.problem import LayerProblem
-
-Row = dict[str, Any]
-
-ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT.parent / "shared/reference/cortex-a72-resnet18"
 
 HERTZ = 1.5e9
 DENSITIES = (1.0, 0.4, 0.1)
@@ -129,16 +124,11 @@ def totals(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Modelled ranges and the paper's measurements, as PNG."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
+def draw(rows: Sequence[Row]) -> Any:
+    """Modelled ranges and the paper's measurements."""
     densities = list(dict.fromkeys(row["density"] for row in rows))
-    figure, axes = pyplot.subplots(len(densities), 1, figsize=(11, 3 * len(densities)), layout="constrained")
-    for axis, density in zip(np.atleast_1d(axes), densities, strict=True):
+    figure, axes = subplots(len(densities), 1, 11, 3 * len(densities))
+    for axis, density in zip(axes[:, 0], densities, strict=True):
         own = [row for row in rows if row["density"] == density]
         low, high = (np.array([row[key] for row in own]) for key in ("modelled_low_ms", "modelled_high_ms"))
         place = np.arange(len(own))
@@ -149,8 +139,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             )
         axis.set(title=f"density {density}", ylabel="ms", ylim=(0, None))
         axis.set_xticks(place, [row["layer"] for row in own], rotation=60, ha="right", fontsize=7)
-    np.atleast_1d(axes)[0].legend()
-    figure.savefig(path, dpi=110)
+    axes[0, 0].legend()
+    return figure
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -166,15 +156,20 @@ def summary(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def tool_versions() -> dict[str, str]:
+    """What compiled the kernels and what modelled their blocks."""
+    compiler, *_ = call("aarch64-linux-gnu-g++", "--version").splitlines()
+    mca = next(line.strip() for line in call("llvm-mca-19", "--version").splitlines() if "version" in line)
+    return {"compiler": compiler, "llvm-mca": mca}
+
+
 def main() -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--table", type=Path, default=TABLE, help="folder of the paper's table")
+    parser = command_line(__doc__, quick="one density")
+    parser.add_argument("--table", type=Path, default=PAPER_TABLE, help="folder of the paper's table")
     parser.add_argument(
         "--build", type=Path, default=KERNELS / "build" / "aarch64-counted", help="where the program is built"
     )
-    parser.add_argument("--out", type=Path, help="JSON file; a plot goes beside it")
-    parser.add_argument("--quick", action="store_true", help="one density")
     args = parser.parse_args()
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
@@ -182,14 +177,9 @@ def main() -> None:
     rows = list(run(args))
     print(summary(rows))
     if args.out:
-        compiler = call("aarch64-linux-gnu-g++", "--version").splitlines()[0]
-        mca = next(
-            line.strip() for line in call("llvm-mca-19", "--version").splitlines() if "version" in line
-        )
         machine = {"cpu": "Cortex-A72, modelled", "gigahertz": HERTZ / 1e9, "isa": "neon"}
-        versions = {"compiler": compiler, "llvm-mca": mca}
-        write_json(args.out, {"machine": machine, "versions": versions, "rows": rows, "totals": totals(rows)})
-        draw(rows, args.out.with_suffix(".png"))
+        results = {"machine": machine, "versions": tool_versions(), "rows": rows, "totals": totals(rows)}
+        write(args.out, results, draw(rows))
 
 
 if __name__ == "__main__":

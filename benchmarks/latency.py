@@ -11,27 +11,24 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import PAPER_TABLE, command_line, machine, subplots, versions, write
 from numpy.typing import NDArray
 from scipy.interpolate import RegularGridInterpolator
 
 from jcw_core.errors import JcwError
-from jcw_core.files import write_json
 from jcw_core.fusion import fuse, problem_of
 from jcw_core.protocols import Device, DeviceInfo, Exporter
 from jcw_core.registry import Registry
 from jcw_core.space import Population, SearchSpace
-from jcw_kernels.host import cpu_name
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, profile_space, table_from_arrays
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, unit_axes
 from jcw_latency.fidelity import Fidelity, check
@@ -41,7 +38,6 @@ from jcw_latency.plan import width_points
 Floats = NDArray[np.float64]
 
 NETWORKS = ("resnet18", "mobilenet_v1", "mobilenet_v2")
-REFERENCE = Path(__file__).parents[2] / "shared/reference/cortex-a72-resnet18"
 
 
 def speed(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -232,17 +228,10 @@ def summary(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Predicted against measured latency, and multiply-accumulates against it, as PNG."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
+def draw(rows: list[dict[str, Any]]) -> Any:
+    """Predicted against measured latency, and multiply-accumulates against it."""
     found = [row for row in rows if row["kind"] == "fidelity"]
-    figure, axes = pyplot.subplots(
-        2, max(1, len(found)), figsize=(4 * max(1, len(found)), 7), layout="constrained", squeeze=False
-    )
+    figure, axes = subplots(2, max(1, len(found)), 4 * max(1, len(found)), 7)
     for (scatter, twin), row in zip(axes.T, found, strict=False):
         measured = [p["measured_ms"] for p in row["points"]]
         scatter.plot([p["predicted_ms"] for p in row["points"]], measured, ".")
@@ -252,14 +241,12 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         )
         twin.plot([p["macs"] / 1e6 for p in row["points"]], measured, ".", color="tab:orange")
         twin.set(xlabel="multiply-accumulates (millions)", ylabel="measured (ms)")
-    figure.savefig(path, dpi=110)
+    return figure
 
 
 def main() -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="JSON file; a plot goes beside it")
-    parser.add_argument("--quick", action="store_true", help="small grids, inputs and samples")
+    parser = command_line(__doc__, quick="small grids, inputs and samples")
     parser.add_argument("--only", choices=("speed", "fidelity", "thinned"), help="one part alone")
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
     parser.add_argument("--input-size", type=int, default=224)
@@ -268,7 +255,7 @@ def main() -> None:
     parser.add_argument("--check", type=int, default=100, help="random networks that run whole")
     parser.add_argument("--whole", type=int, default=20, help="networks run whole while profiling")
     parser.add_argument("--tables", type=Path, help="folder for the latency tables")
-    parser.add_argument("--reference", type=Path, default=REFERENCE, help="folder of the published table")
+    parser.add_argument("--reference", type=Path, default=PAPER_TABLE, help="folder of the published table")
     args = parser.parse_args()
     if args.quick:
         args.networks, args.input_size = args.networks[:1], 32
@@ -280,11 +267,9 @@ def main() -> None:
         sys.exit(f"error: {error}")
     print(summary(rows))
     if args.out:
-        packages = ("jcw-core", "jcw-latency", "jcw-kernels", "numpy", "scipy")
-        versions = {"python": platform.python_version()} | {name: version(name) for name in packages}
-        machine = {"cpu": cpu_name(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
-        write_json(args.out, {"machine": machine, "versions": versions, "rows": rows})
-        draw(rows, args.out.with_suffix(".png"))
+        ran = machine(load=os.getloadavg()[0])
+        used = versions("jcw-core", "jcw-latency", "jcw-kernels", "numpy", "scipy")
+        write(args.out, {"machine": ran, "versions": used, "rows": rows}, draw(rows))
 
 
 if __name__ == "__main__":

@@ -9,23 +9,16 @@ rounds. Rates of Winograd's form (kernel ``winograd``) are those of the direct f
 
 from __future__ import annotations
 
-import argparse
 import os
-import platform
 from collections.abc import Sequence
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import Row, command_line, machine, subplots, system, versions, write
 
-from jcw_core.files import write_json
 from jcw_core.problem import LayerProblem
 from jcw_kernels import Program, available_isas, peak_gflops
-from jcw_kernels.host import cpu_name
 from jcw_kernels.layers import layer_file
-
-Row = dict[str, Any]
 
 DENSITIES = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
 WINDOWS = [(56, 64, 64, 1), (28, 128, 128, 1), (14, 256, 256, 1), (7, 512, 512, 1)]
@@ -75,12 +68,12 @@ def measure(isa: str, rounds: int, visit: float) -> list[Row]:
         seconds.append([program.time(seconds=visit, first_unit=unit) for program, unit in programs])
     peak, times = max(peaks), np.array(seconds)
     return [
-        row(one, program, unit, isa, peak, times[:, i])
-        for i, (one, (program, unit)) in enumerate(zip(problems, programs, strict=True))
+        row(one, program, isa, peak, times[:, i])
+        for i, (one, (program, _)) in enumerate(zip(problems, programs, strict=True))
     ]
 
 
-def row(one: LayerProblem, program: Program, unit: int, isa: str, peak: float, times: Any) -> Row:
+def row(one: LayerProblem, program: Program, isa: str, peak: float, times: Any) -> Row:
     """One layer's rate; ``kernel`` says whether sparse, dense or Winograd's code was chosen."""
     step = program.profile(rounds=1)[-1]
     rate = 2e-9 * step.macs / np.median(times)
@@ -111,18 +104,11 @@ def summary(rows: Sequence[Row]) -> str:
     return "\n".join(" ".join(map(str, key)).ljust(36) + "  ".join(cells) for key, cells in lines.items())
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Share of the tile loop's rate over density, as PNG."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
+def draw(rows: Sequence[Row]) -> Any:
+    """Share of the tile loop's rate over density."""
     isas = list(dict.fromkeys(r["isa"] for r in rows))
-    figure, axes = pyplot.subplots(
-        1, len(isas), figsize=(5 * len(isas), 4), layout="constrained", sharey=True
-    )
-    for axis, isa in zip(np.atleast_1d(axes), isas, strict=True):
+    figure, [axes] = subplots(1, len(isas), 5 * len(isas), 4, sharey=True)
+    for axis, isa in zip(axes, isas, strict=True):
         own = [r for r in rows if r["isa"] == isa and r["layer"] != "depthwise"]
         for key in dict.fromkeys((r["layer"], r["size"], r["in_channels"], r["stride"]) for r in own):
             line = [r for r in own if (r["layer"], r["size"], r["in_channels"], r["stride"]) == key]
@@ -133,15 +119,13 @@ def draw(rows: Sequence[Row], path: Path) -> None:
                 marker=".",
             )
         axis.set(title=isa, xlabel="density", ylabel="share of the tile loop's rate", ylim=(0, None))
-    np.atleast_1d(axes)[-1].legend(fontsize=6)
-    figure.savefig(path, dpi=110)
+    axes[-1].legend(fontsize=6)
+    return figure
 
 
 def main() -> None:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="JSON file; a plot goes beside it")
-    parser.add_argument("--quick", action="store_true", help="two short rounds")
+    parser = command_line(__doc__, quick="two short rounds")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--visit-ms", type=float, default=10.0, help="how long a visit repeats a layer")
     parser.add_argument("--isas", nargs="+", choices=available_isas(), default=available_isas())
@@ -152,14 +136,8 @@ def main() -> None:
     rows = [found for isa in args.isas for found in measure(isa, rounds, visit)]
     print(summary(rows))
     if args.out:
-        machine = {
-            "cpu": cpu_name(),
-            "cores": os.cpu_count(),
-            "system": f"{platform.system()} {platform.machine()}",
-        }
-        versions = {"python": platform.python_version(), "jcw-kernels": version("jcw-kernels")}
-        write_json(args.out, {"machine": machine, "versions": versions, "rows": rows})
-        draw(rows, args.out.with_suffix(".png"))
+        results = {"machine": machine(system=system()), "versions": versions("jcw-kernels"), "rows": rows}
+        write(args.out, results, draw(rows))
 
 
 if __name__ == "__main__":

@@ -10,101 +10,24 @@ times every density of a network once.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import Row, command_line, machine, subplots, system, versions, write
 from numpy.typing import NDArray
+from pruned_models import BACKBONES, DENSITIES, pruned_model
 from runtimes import LOADERS
+from workers import Worker, start
 
-from jcw_core.backbones.mobilenet_v1 import MOBILENET_V1
-from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
-from jcw_core.backbones.resnet import RESNET18
-from jcw_core.files import write_json
-from jcw_core.model import Model
 from jcw_core.network import Network
-from jcw_core.pruning import density_mask
 from jcw_kernels import chosen_isa, compile_model
-from jcw_kernels.host import cpu_name
 from jcw_retrain.onnx_export import to_onnx
 
-Row = dict[str, Any]
-
-BACKBONES = {family.name: family for family in (RESNET18, MOBILENET_V1, MOBILENET_V2)}
-DENSITIES = (1.0, 0.2, 0.1)
 OURS = "jcw"
-QUIET = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "NM_DISABLE_ANALYTICS": "1"}
-"""Keeps runtimes from spinning on the shared core while others are timed, and from calling home."""
-
-
-def pruned_model(network: Network, density: float, rng: np.random.Generator) -> Model:
-    """Random weights whose activations stay near one in size at any density."""
-    arrays: dict[str, NDArray[np.float32]] = {}
-    first = next(node.name for node in network if node.op == "conv2d")
-    for name, shape in {**network.parameter_shapes, **network.buffer_shapes}.items():
-        values = rng.standard_normal(shape)
-        if len(shape) > 1:
-            pruned = shape[1] > 1 and name != f"{first}.weight"
-            values *= density_mask(values, density) if pruned else 1.0
-            values /= np.sqrt(np.square(values).sum() / shape[0])
-        elif name.endswith(("running_var", "weight")):
-            values = 1 + 0.1 * np.abs(values)
-        else:
-            values *= 0.1
-        arrays[name] = values.astype(np.float32)
-    return Model(network, arrays)
-
-
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """A process of ``runtimes.py``, its version, and what its models made of the image: (models, logits)."""
-
-    process: subprocess.Popen[str]
-    version: str
-    outputs: NDArray[np.float64]
-
-    def seconds(self, model: int, visit: float) -> float:
-        """Time one model."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"model": model, "seconds": visit}) + "\n")
-        self.process.stdin.flush()
-        return float(_answer(self.process)["seconds"])
-
-
-def _answer(process: subprocess.Popen[str]) -> Mapping[str, Any]:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        return {"error": f"the process ended with status {process.wait()}"}
-    answer: Mapping[str, Any] = json.loads(line)
-    return answer
-
-
-def start(name: str, cores: Sequence[int], image: Path, models: Sequence[Path], python: str) -> Worker | str:
-    """A worker with its models loaded, or why there is none."""
-    script = Path(__file__).with_name("runtimes.py")
-    command = [python, str(script), name, ",".join(map(str, cores)), str(image), *map(str, models)]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=os.environ | QUIET,
-    )
-    answer = _answer(process)
-    if "error" in answer:
-        process.kill()
-        return str(answer["error"])
-    return Worker(process, str(answer["version"]), np.array(answer["outputs"]))
 
 
 def write_models(network: Network, folder: Path) -> tuple[Path, dict[str, list[Path]]]:
@@ -112,14 +35,12 @@ def write_models(network: Network, folder: Path) -> tuple[Path, dict[str, list[P
     rng = np.random.default_rng(0)
     image = folder / "image.npy"
     np.save(image, rng.standard_normal((1, *network.input_shape), dtype=np.float32))
-    files: dict[str, list[Path]] = {".jcw": [], ".onnx": []}
-    for density in DENSITIES:
+    names = [f"{network.name}-{density}" for density in DENSITIES]
+    files = {suffix: [folder / f"{name}{suffix}" for name in names] for suffix in (".jcw", ".onnx")}
+    for density, jcw, onnx in zip(DENSITIES, files[".jcw"], files[".onnx"], strict=True):
         model = pruned_model(network, density, rng)
-        path = folder / f"{network.name}-{density}"
-        compile_model(model).save(path.with_suffix(f"{path.suffix}.jcw"))
-        path.with_suffix(f"{path.suffix}.onnx").write_bytes(to_onnx(model, batch=1).SerializeToString())
-        for suffix, paths in files.items():
-            paths.append(path.with_suffix(path.suffix + suffix))
+        compile_model(model).save(jcw)
+        onnx.write_bytes(to_onnx(model, batch=1).SerializeToString())
     return image, files
 
 
@@ -230,17 +151,12 @@ def summary(rows: Sequence[Row], comparisons: Sequence[Row]) -> str:
     return "\n".join(lines + ([f"geometric mean, pruned: {mean:.2f}"] if mean else []))
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Median milliseconds with their spread, as PNG."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
+def draw(rows: Sequence[Row]) -> Any:
+    """Median milliseconds with their spread."""
     networks = list(dict.fromkeys(row["network"] for row in rows))
     runtimes = list(dict.fromkeys(row["runtime"] for row in rows))
-    figure, axes = pyplot.subplots(1, len(networks), figsize=(5 * len(networks), 3.8), layout="constrained")
-    for axis, network in zip(np.atleast_1d(axes), networks, strict=True):
+    figure, [axes] = subplots(1, len(networks), 5 * len(networks), 3.8)
+    for axis, network in zip(axes, networks, strict=True):
         for index, runtime in enumerate(runtimes):
             own = [r for r in rows if (r["network"], r["runtime"]) == (network, runtime)]
             median = np.array([r["median_ms"] for r in own])
@@ -251,15 +167,13 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             axis.bar(place, median, 0.8 / len(runtimes), yerr=spread, label=runtime, capsize=2)
         axis.set(title=network, xlabel="density", ylabel="ms")
         axis.set_xticks(range(len(DENSITIES)), [str(density) for density in DENSITIES])
-    np.atleast_1d(axes)[0].legend()
-    figure.savefig(path, dpi=110)
+    axes[0].legend()
+    return figure
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="JSON file; a plot goes beside it")
-    parser.add_argument("--quick", action="store_true", help="three short rounds")
+    parser = command_line(__doc__, quick="three short rounds")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--visit-ms", type=float, default=100.0, help="how long a visit repeats a model")
     parser.add_argument("--networks", nargs="+", choices=BACKBONES, default=list(BACKBONES))
@@ -280,24 +194,14 @@ def main() -> None:
     comparisons = compare(rows)
     print(summary(rows, comparisons))
     if args.out:
-        machine = {
-            "cpu": cpu_name(),
-            "cores": os.cpu_count(),
-            "isa": chosen_isa(),
-            "system": f"{platform.system()} {platform.machine()}",
+        results = {
+            "machine": machine(isa=chosen_isa(), system=system()),
+            "versions": versions() | {row["runtime"]: row["version"] for row in rows},
+            "rows": rows,
+            "comparisons": comparisons,
+            "geometric_mean_pruned": geometric_mean(comparisons),
         }
-        versions = {"python": platform.python_version()} | {row["runtime"]: row["version"] for row in rows}
-        write_json(
-            args.out,
-            {
-                "machine": machine,
-                "versions": versions,
-                "rows": rows,
-                "comparisons": comparisons,
-                "geometric_mean_pruned": geometric_mean(comparisons),
-            },
-        )
-        draw(rows, args.out.with_suffix(".png"))
+        write(args.out, results, draw(rows))
 
 
 if __name__ == "__main__":

@@ -11,20 +11,18 @@ stays with an architecture, as with a supernet that is trained once; `none` is t
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness import PAPER_TABLE, Row, command_line, machine, subplots, versions, write
 from numpy.typing import NDArray
 
 from jcw_core.backbones.resnet import RESNET18
 from jcw_core.errors import FormatError, JcwError
-from jcw_core.files import write_json
 from jcw_core.network import Network
 from jcw_core.protocols import DeviceInfo, Selection
 from jcw_core.space import Population, SearchSpace
@@ -34,7 +32,6 @@ from jcw_search.sorting import hypervolume
 
 Floats = NDArray[np.float64]
 
-REFERENCE = Path(__file__).parents[2] / "shared/reference/cortex-a72-resnet18"
 NOISE = 0.03
 STRATEGIES: dict[str, Selection] = {
     "uniform N=4": UniformSelection(4),
@@ -104,7 +101,7 @@ class Estimate:
         return self._error(space, population) + self._rng.normal(0, noise, len(population))
 
 
-def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def run(args: argparse.Namespace) -> Iterator[Row]:
     """One row per mode, strategy and seed."""
     network = RESNET18.build()
     space = SearchSpace.of(network, defaults=RESNET18.bounds)
@@ -128,9 +125,7 @@ def run(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 yield setting | measure(result, predictor.predict, error)
 
 
-def measure(
-    result: SearchResult, latency: Callable[[Population], Floats], error: Surrogate
-) -> dict[str, Any]:
+def measure(result: SearchResult, latency: Callable[[Population], Floats], error: Surrogate) -> Row:
     """True hypervolumes over the box between the smallest and the largest architecture, and latencies."""
     space = result.space
     truth = np.stack([result.objectives[:, 0], error(space, result.values)], axis=1)
@@ -148,7 +143,7 @@ def measure(
     }
 
 
-def summary(rows: list[dict[str, Any]]) -> str:
+def summary(rows: list[Row]) -> str:
     """A table for people: means over the seeds."""
     lines = ["noise        strategy      front   population   latency quartiles (share of the range)"]
     for mode in MODES:
@@ -165,14 +160,9 @@ def summary(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Latency histograms of the last populations and their hypervolumes, as PNG."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, len(MODES) + 1, figsize=(15, 3.6), layout="constrained")
+def draw(rows: list[Row]) -> Any:
+    """Latency histograms of the last populations and their hypervolumes."""
+    figure, [axes] = subplots(1, len(MODES) + 1, 15, 3.6)
     for axis, mode in zip(axes, MODES, strict=False):
         own = {
             name: [
@@ -191,25 +181,13 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         x = [MODES.index(r["noise"]) + 0.12 * (index - 1) for r in own_rows]
         axes[-1].plot(x, [r["population_hypervolume"] for r in own_rows], "o", label=name)
     axes[-1].set(title="true hypervolume of the last population", xticks=range(len(MODES)), xticklabels=MODES)
-    figure.savefig(path, dpi=110)
-
-
-def machine() -> dict[str, Any]:
-    """What ran this; the latencies are the published table's."""
-    return {
-        "cpu": platform.machine(),
-        "cores": os.cpu_count(),
-        "system": platform.system(),
-        "table": "Cortex-A72",
-    }
+    return figure
 
 
 def main() -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--table", type=Path, default=REFERENCE, help="folder of the published table")
-    parser.add_argument("--out", type=Path, help="JSON file; a plot goes beside it")
-    parser.add_argument("--quick", action="store_true", help="one seed, five generations")
+    parser = command_line(__doc__, quick="one seed, five generations")
+    parser.add_argument("--table", type=Path, default=PAPER_TABLE, help="folder of the published table")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--population", type=int, default=64)
     parser.add_argument("--generations", type=int, default=60)
@@ -220,10 +198,10 @@ def main() -> None:
         sys.exit(f"error: {error}")
     print(summary(rows))
     if args.out:
-        packages = ("jcw-core", "jcw-latency", "jcw-search", "moocore", "numpy")
-        versions = {"python": platform.python_version()} | {name: version(name) for name in packages}
-        write_json(args.out, {"machine": machine(), "versions": versions, "rows": rows})
-        draw(rows, args.out.with_suffix(".png"))
+        used = versions("jcw-core", "jcw-latency", "jcw-search", "moocore", "numpy")
+        # The latencies are the paper's.
+        ran = machine(system=platform.system(), table="Cortex-A72")
+        write(args.out, {"machine": ran, "versions": used, "rows": rows}, draw(rows))
 
 
 if __name__ == "__main__":

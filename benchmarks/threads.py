@@ -8,21 +8,14 @@ Both programs of a network are timed in turn, so that the machine's speed drops 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 from collections.abc import Iterator
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from networks import BACKBONES, DENSITIES, pruned_model
+from harness import Row, command_line, machine, subplots, versions, write
+from pruned_models import BACKBONES, DENSITIES, pruned_model
 
-from jcw_core.files import write_json
 from jcw_kernels import chosen_isa, compile_model
-from jcw_kernels.host import cpu_name
-
-Row = dict[str, Any]
 
 
 def measure(args: argparse.Namespace) -> Iterator[Row]:
@@ -59,14 +52,9 @@ def summary(rows: list[Row]) -> str:
     )
 
 
-def draw(rows: list[Row], path: Path) -> None:
-    """Speedups with their quartiles, as PNG."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, axis = pyplot.subplots(figsize=(9.5, 3.5), layout="constrained")
+def draw(rows: list[Row]) -> Any:
+    """Speedups with their quartiles."""
+    figure, [[axis]] = subplots(1, 1, 9.5, 3.5)
     speedup = np.array([r["speedup"] for r in rows])
     low, high = np.array([r["speedup_quartiles"] for r in rows]).T
     axis.bar(
@@ -78,14 +66,12 @@ def draw(rows: list[Row], path: Path) -> None:
     axis.axhline(rows[0]["threads"], linewidth=0.8, color="grey")
     axis.set(ylabel=f"speedup on {rows[0]['threads']} threads")
     axis.tick_params(axis="x", labelsize=7)
-    figure.savefig(path, dpi=110)
+    return figure
 
 
 def main() -> None:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="JSON file; a plot goes beside it")
-    parser.add_argument("--quick", action="store_true", help="one network, small, three short rounds")
+    parser = command_line(__doc__, quick="one network, small, three short rounds")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--visit-ms", type=float, default=50.0, help="how long a visit repeats a model")
@@ -97,10 +83,8 @@ def main() -> None:
     rows = list(measure(args))
     print(summary(rows))
     if args.out:
-        machine = {"cpu": cpu_name(), "cores": os.cpu_count(), "isa": chosen_isa()}
-        versions = {"python": platform.python_version(), "jcw-kernels": version("jcw-kernels")}
-        write_json(args.out, {"machine": machine, "versions": versions, "rows": rows})
-        draw(rows, args.out.with_suffix(".png"))
+        results = {"machine": machine(isa=chosen_isa()), "versions": versions("jcw-kernels"), "rows": rows}
+        write(args.out, results, draw(rows))
 
 
 if __name__ == "__main__":

@@ -95,12 +95,16 @@ def test_the_device_of_the_recipe(module: ModuleType) -> None:
 
 CONV = LayerProblem("conv2d", 8, 9, 7, 12, (3, 1), (2, 1), (1, 0), density=0.5)
 PLANES = LayerProblem("relu", 8, 9, 7, 8)
+DEPTHWISE = LayerProblem("conv2d", 12, 9, 7, 12, (3, 3), (2, 2), (1, 1), groups=12, activation="relu6")
+PAIR = LayerProblem("conv2d", 8, 9, 7, 12, density=0.5, activation="relu6", then=DEPTHWISE)
 WINDOWED = {"kernel_size": (3, 3), "stride": (2, 2), "padding": (1, 1)}
 PROBLEMS = [
     CONV,
     replace(CONV, out_channels=8, groups=8),
     *(replace(CONV, activation=activation) for activation in sorted(ACTIVATIONS)),
     replace(CONV, residual=True, activation="hardswish"),
+    PAIR,
+    replace(PAIR, activation="", then=replace(DEPTHWISE, residual=True)),
     LayerProblem("linear", 20, 1, 1, 10, activation="relu"),
     *(replace(PLANES, op=op, activation="relu6") for op in ("batch_norm", "add", "mul", "scale", "concat")),
     *(replace(PLANES, op=op) for op in sorted(ACTIVATIONS)),
@@ -127,12 +131,11 @@ def test_every_layer_is_the_one_that_was_asked_for(
     content = module.layer_model(problem, np.random.default_rng(0))
     onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
     (made,) = outputs(content)
-    flat = problem.op in ("linear", "flatten")
-    size = () if flat else (problem.out_height, problem.out_width)
-    assert made.shape == (1, problem.out_channels, *size)
-    inputs = (
-        1 + problem.residual + (problem.op in ("add", "mul", "scale", "concat") and problem.in_channels > 1)
-    )
+    last = problem.then or problem
+    flat = last.op in ("linear", "flatten")
+    size = () if flat else (last.out_height, last.out_width)
+    assert made.shape == (1, last.out_channels, *size)
+    inputs = 1 + last.residual + (problem.op in ("add", "mul", "scale", "concat") and problem.in_channels > 1)
     if inputs == 1:
         (tmp_path / "layer.onnx").write_bytes(content)
         network = read_onnx(tmp_path / "layer.onnx")

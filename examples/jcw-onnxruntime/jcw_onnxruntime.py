@@ -1,7 +1,8 @@
 """The device ``onnxruntime``: this machine, timed through ONNX Runtime.
 
-Every layer becomes a model of one operator. Pruned weights are zeros, and since this runtime does not
-skip them, a layer costs the same at every density: that is what a table made with it says.
+Every layer becomes a model of one operator, or of the two convolutions that count as one layer. Pruned
+weights are zeros, and since this runtime does not skip them, a layer costs the same at every density:
+that is what a table made with it says.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 OPSET, IR_VERSION = 13, 8
+
+Array = NDArray[np.float32] | np.float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ GATES = {"silu": "sigmoid", "hardswish": "hardsigmoid"}
 
 
 def layer_model(problem: LayerProblem, rng: np.random.Generator) -> bytes:
-    """An ONNX file of one layer: its operator, the residual that is added, the activation.
+    """An ONNX file of one layer: its operator, the residual that is added, the activation, what runs after it.
 
     Args:
         problem: the layer.
@@ -130,27 +133,33 @@ def layer_model(problem: LayerProblem, rng: np.random.Generator) -> bytes:
     """
     from onnx import TensorProto, helper, numpy_helper
 
-    inputs, arrays, nodes = _inputs(problem), _arrays(problem, rng), list[Any]()
+    inputs, arrays, nodes = _inputs(problem), dict[str, Array](), list[Any]()
 
     def append(operator: str, *reads: str, **attributes: Any) -> str:
         nodes.append(helper.make_node(operator, reads, [f"value{len(nodes)}"], **attributes))
         return f"value{len(nodes) - 1}"
 
-    op, value = problem.op, "x"
-    size = () if op in ("linear", "flatten") else (problem.out_height, problem.out_width)
-    made = (problem.out_channels, *size)
-    if op in OPERATORS:
-        value = append(OPERATORS[op], *inputs, *arrays, **_attributes(problem))
-    elif op not in ACTIVATIONS and op not in GATES:
-        raise DeviceError(f"{op!r} does no work that could be timed")
-    if problem.residual:
-        inputs["other"] = made
-        value = append("Add", value, "other")
-    if activation := problem.activation or ("" if op in OPERATORS else op):
-        operator, constants, attributes = ACTIVATIONS[GATES.get(activation, activation)]
-        arrays |= {name: np.float32(number) for name, number in constants.items()}
-        active = append(operator, value, *constants, **attributes)
-        value = append("Mul", value, active) if activation in GATES else active
+    def append_layer(p: LayerProblem, prefix: str, *reads: str) -> str:
+        own = {prefix + name: array for name, array in _arrays(p, rng).items()}
+        arrays.update(own)
+        value = reads[0]
+        if p.op in OPERATORS:
+            value = append(OPERATORS[p.op], *reads, *own, **_attributes(p))
+        elif p.op not in ACTIVATIONS and p.op not in GATES:
+            raise DeviceError(f"{p.op!r} does no work that could be timed")
+        if p.residual:
+            inputs["other"] = _made(p)
+            value = append("Add", value, "other")
+        if activation := p.activation or ("" if p.op in OPERATORS else p.op):
+            operator, constants, attributes = ACTIVATIONS[GATES.get(activation, activation)]
+            arrays.update({name: np.float32(number) for name, number in constants.items()})
+            active = append(operator, value, *constants, **attributes)
+            value = append("Mul", value, active) if activation in GATES else active
+        return value
+
+    value, made = append_layer(problem, "", *inputs), _made(problem.then or problem)
+    if problem.then is not None:
+        value = append_layer(problem.then, "then.", value)
     values = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, *shape))
         for name, shape in (inputs | {value: made}).items()
@@ -174,7 +183,12 @@ def _inputs(p: LayerProblem) -> dict[str, tuple[int, ...]]:
     return {"x": first} | ({"second": (p.in_channels, *second)} if second else {})
 
 
-def _arrays(p: LayerProblem, rng: np.random.Generator) -> dict[str, NDArray[np.float32] | np.float32]:
+def _made(p: LayerProblem) -> tuple[int, ...]:
+    """Shape of its output, without the batch axis and without what runs after it."""
+    return (p.out_channels,) if p.op in ("linear", "flatten") else (p.out_channels, p.out_height, p.out_width)
+
+
+def _arrays(p: LayerProblem, rng: np.random.Generator) -> dict[str, Array]:
     """Weights of the operator by name, in the order that it reads them."""
     if p.op == "batch_norm":
         return {name: np.ones(p.in_channels, np.float32) for name in ("weight", "bias", "mean", "variance")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 
 import numpy as np
 from hypothesis import strategies as st
@@ -26,7 +25,7 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
 
 
 def small_resnet(width: int = 8, classes: int = 3) -> Network:
-    """Residual block, squeeze-excite, depthwise, concat, flatten: every coupling in one network."""
+    """Residual block, squeeze-excite, depthwise, concat, flatten: every coupling, and a unit of two, in one network."""
     net = NetworkBuilder("small", (3, 8, 8))
     stem = net.conv("stem", width, 3)
     net.batch_norm("stem_bn")
@@ -43,7 +42,9 @@ def small_resnet(width: int = 8, classes: int = 3) -> Network:
     net.add("se.gate", "hardsigmoid")
     scaled = net.add("se.scale", "mul", block, "se.gate")
     net.conv("branch", 12, 1, source=scaled)
-    net.add("join", "concat", scaled, "branch")
+    net.add("branch_relu", "relu")
+    net.depthwise("branch_dw", 3)
+    net.add("join", "concat", scaled, net.batch_norm("branch_bn"))
     net.depthwise("dw", 3, 2)
     net.batch_norm("dw_bn")
     net.add("flatten", "flatten")
@@ -83,6 +84,7 @@ def _append(
                 "conv",
                 "conv",
                 "depthwise",
+                "pair",
                 "grouped",
                 "batch_norm",
                 "pool",
@@ -107,6 +109,10 @@ def _append(
             padding=padding,
             bias=draw(st.booleans()),
         )
+    elif kind == "pair":
+        width = draw(st.integers(1, 9))
+        net.conv(f"{name}.point", width, 1, source=source)
+        net.conv(name, width, kernel, stride, padding=padding, groups=width)
     elif kind == "depthwise":
         net.conv(name, channels, kernel, stride, source=source, padding=padding, groups=channels)
     elif kind == "grouped":
@@ -228,5 +234,4 @@ def _conv(node: Node, x: Array, own: Mapping[str, Array]) -> Array:
 
 def image_of(network: Network, rng: np.random.Generator) -> Array:
     """A random image in the network's input shape."""
-    assert prod(network.input_shape)
     return rng.normal(size=network.input_shape)

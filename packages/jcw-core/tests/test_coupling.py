@@ -17,11 +17,11 @@ def test_every_tie_of_the_small_network() -> None:
     groups = couple(small_resnet()).groups
     assert {name: (g.channels, g.layers, g.fixed) for name, g in groups.items()} == {
         "input": (3, (), True),
-        # A residual add, a squeeze-excite product, and a depthwise layer behind a concat.
+        # A residual add, a squeeze-excite product, and depthwise layers, one behind a concat.
         "stem": (8, ("stem", "block.conv2", "se.expand", "dw"), False),
         "block.conv1": (16, ("block.conv1",), False),
         "se.reduce": (4, ("se.reduce",), False),
-        "branch": (12, ("branch", "dw"), False),
+        "branch": (12, ("branch", "branch_dw", "dw"), False),
         "fc": (3, ("fc",), True),
     }
 

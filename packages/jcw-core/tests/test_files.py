@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from jcw_core.architecture import Architecture
-from jcw_core.errors import FormatError, JcwError
+from jcw_core.errors import FormatError
 from jcw_core.files import atomic, digest, read_json, write_json
-from jcw_core.records import Candidate, ChosenModel, Front
-from jcw_core.run_directory import RunDirectory
 
 WRITER = """
 import sys
@@ -155,140 +148,3 @@ def test_digest_changes_with_what_is_there(tmp_path: Path) -> None:
     found.append(digest(path.parent))
     assert len(set(found)) == len(found)
     assert found[0] == "absent"
-
-
-FRONT = Front(
-    "net",
-    {"latency": "ms", "error": ""},
-    [Candidate(Architecture({"a": 4}, {"l": 0.5}), {"latency": 1.5, "error": 0.25})],
-    {"generations": 2},
-)
-MODEL = ChosenModel("m1", Architecture({"a": 4}, {}), 1.0, 0.9, 0.1, 100, "models/m1.safetensors")
-
-
-def test_records_read_what_they_wrote(tmp_path: Path) -> None:
-    FRONT.write(tmp_path / "front.json")
-    assert Front.read(tmp_path / "front.json") == FRONT
-    ChosenModel.write_all(tmp_path / "index.json", [MODEL])
-    assert ChosenModel.read_all(tmp_path / "index.json") == [MODEL]
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("id", ""), ("id", 3), ("weights", None), ("kept_weights", 1.5), ("kept_weights", True), ("kept_weights", -1),
-        ("requested_latency_ms", "fast"), ("requested_latency_ms", float("nan")), ("search_error", [0.1]),
-        ("predicted_latency_ms", -1.0), ("predicted_latency_ms", float("inf")), ("architecture", {"widths": 3}),
-    ],
-)  # fmt: skip
-def test_bad_values_of_models_are_named(tmp_path: Path, key: str, value: object) -> None:
-    path = tmp_path / "index.json"
-    ChosenModel.write_all(path, [MODEL, replace(MODEL, id="m2")])
-    document = json.loads(path.read_text())
-    document["models"][1][key] = value
-    path.write_text(json.dumps(document))
-    with pytest.raises(FormatError, match=rf"index\.json: models\[1\]\.{key}"):
-        ChosenModel.read_all(path)
-
-
-def test_models_that_share_a_name_or_lack_a_key(tmp_path: Path) -> None:
-    path = tmp_path / "index.json"
-    ChosenModel.write_all(path, [MODEL, MODEL])
-    with pytest.raises(FormatError, match=r"index\.json: two models have the id 'm1'"):
-        ChosenModel.read_all(path)
-    document = json.loads(path.read_text())
-    for rows, message in (
-        (None, "models is None"),
-        ([7], r"models\[0\]: found 7"),
-        ([{}], r".*expected the keys"),
-    ):
-        write_json(path, {**document, "models": rows})
-        with pytest.raises(FormatError, match=rf"index\.json: {message}"):
-            ChosenModel.read_all(path)
-
-
-_values = (
-    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3) | st.lists(st.integers(), max_size=2)
-)
-
-
-@given(st.data())
-def test_damaged_records_are_one_error(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    path = tmp_path_factory.mktemp("records") / "record.json"
-    kind = data.draw(st.sampled_from(["front", "models"]))
-    FRONT.write(path) if kind == "front" else ChosenModel.write_all(path, [MODEL])
-    document = json.loads(path.read_text())
-    parent, key = document, data.draw(st.sampled_from(sorted(document)))
-    while isinstance(parent[key], (dict, list)) and parent[key] and data.draw(st.booleans()):
-        parent = parent[key]
-        key = data.draw(st.sampled_from(sorted(parent) if isinstance(parent, dict) else range(len(parent))))
-    if data.draw(st.booleans()):
-        parent[key] = data.draw(_values)
-    else:
-        del parent[key]
-    path.write_text(json.dumps(document))
-    try:
-        (Front.read if kind == "front" else ChosenModel.read_all)(path)
-    except FormatError as error:
-        assert str(path) in str(error)  # noqa: PT017
-
-
-def test_a_run_is_worked_on_by_one_process(tmp_path: Path) -> None:
-    directory = RunDirectory(tmp_path / "run")
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom jcw_core.run_directory import RunDirectory\n"
-        "with RunDirectory(Path(sys.argv[1])).locked():\n    print('locked', flush=True)\n    sys.stdin.read()\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(directory.root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"locked\n"
-        with pytest.raises(JcwError, match="another process is working on this run"), directory.locked():
-            pass
-        other.kill()
-        other.wait()
-        with directory.locked():
-            pass
-
-
-def test_a_stage_is_finished_until_inputs_or_outputs_change(tmp_path: Path) -> None:
-    directory = RunDirectory(tmp_path)
-    (tmp_path / "input").write_text("in")
-    (tmp_path / "output").write_text("out")
-
-    def key(option: str = "1") -> str:
-        return directory.inputs_key({"option": option}, {"input": tmp_path / "input"})
-
-    first = key()
-    assert not directory.is_finished("stage", first)
-    checkpoint = directory.scratch("stage") / "checkpoint"
-    checkpoint.touch()
-    directory.finish("stage", first, ("output",))
-    assert directory.is_finished("stage", first)
-    assert not checkpoint.exists()
-    assert not directory.is_finished("stage", key("2"))
-    (tmp_path / "input").write_text("other")
-    assert not directory.is_finished("stage", key())
-    (tmp_path / "output").write_text("damaged")
-    assert not directory.is_finished("stage", first)
-
-
-@pytest.mark.parametrize("record", ["", "[]", "3", '{"inputs": "k"}', '{"inputs": "k", "outputs": 5}'])
-def test_a_damaged_record_means_not_finished(tmp_path: Path, record: str) -> None:
-    directory = RunDirectory(tmp_path)
-    directory.scratch("stage")
-    directory.finish("stage", "k", ())
-    (tmp_path / ".state" / "stage.json").write_text(record)
-    assert not directory.is_finished("stage", "k")
-
-
-def test_checkpoints_of_other_inputs_are_dropped(tmp_path: Path) -> None:
-    directory = RunDirectory(tmp_path)
-    directory.claim_scratch("stage", "one")
-    checkpoint = directory.scratch("stage") / "checkpoint"
-    checkpoint.touch()
-    directory.claim_scratch("stage", "one")
-    assert checkpoint.exists()
-    directory.claim_scratch("stage", "two")
-    assert not checkpoint.exists()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from core_networks import networks, small_resnet
@@ -10,6 +13,7 @@ from hypothesis import given, settings
 from jcw_core.backbones.mobilenet_v1 import mobilenet_v1
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.backbones.resnet import resnet18
+from jcw_core.errors import NetworkError
 from jcw_core.fusion import Unit, fuse, problem_of
 from jcw_core.network import Network
 from jcw_core.network_builder import NetworkBuilder
@@ -41,7 +45,7 @@ def _sum(first: object, second: object) -> object:
 
 def _run_units(network: Network, units: tuple[Unit, ...]) -> dict[str, object]:
     values: dict[str, object] = {network.input.name: _terms(network)[network.input.name]}
-    for unit in units:
+    for unit in itertools.chain.from_iterable(whole.parts for whole in units):
         term = (unit.node.op, _own(unit.node), *(values[name] for name in unit.inputs))
         if unit.node.op == "add":
             term = _sum(*(values[name] for name in unit.inputs))
@@ -64,9 +68,11 @@ def _check(network: Network) -> None:
     # Whatever is read outside its unit is some unit's output.
     assert network.output.inputs[0] in values
     covered = sum(
-        1 + (unit.batch_norm is not None) + (unit.residual is not None) + bool(unit.activation)
+        1 + (part.batch_norm is not None) + (part.residual is not None) + bool(part.activation)
         for unit in units
+        for part in unit.parts
     )
+    assert all(unit.output == unit.parts[-1].output for unit in units)
     assert covered == len(network.nodes) - 2
 
 
@@ -83,9 +89,93 @@ def test_units_of_the_backbones(build) -> None:
     units = fuse(network)
     # Every batch norm, add and activation of these three disappears into a layer.
     assert {unit.node.op for unit in units} <= {"conv2d", "linear", "max_pool", "global_avg_pool", "flatten"}
-    assert all(unit.batch_norm is not None for unit in units if unit.node.op == "conv2d")
+    parts = [part for unit in units for part in unit.parts]
+    assert all(part.batch_norm is not None for part in parts if part.node.op == "conv2d")
     adds = {node.name for node in network if node.op == "add"}
     assert sum(unit.residual is not None for unit in units) == len(adds)
+
+
+@pytest.mark.parametrize(
+    ("build", "pairs", "alone"), [(mobilenet_v1, 12, 1), (mobilenet_v2, 16, 1), (resnet18, 0, 0)]
+)
+def test_depthwise_convolutions_run_with_the_pointwise_ones_before_them(
+    build, pairs: int, alone: int
+) -> None:
+    """All but the first of a MobileNet, which follows a 3 x 3 convolution."""
+    network = build()
+    units = fuse(network)
+    assert sum(unit.then is not None for unit in units) == pairs
+    assert sum(network.is_depthwise(unit.node) for unit in units) == alone
+
+
+def pointwise_then(**attributes: int) -> NetworkBuilder:
+    """Input, ``point`` and ``depth``: two convolutions, the second depthwise."""
+    net = NetworkBuilder("pair", (4, 6, 6))
+    net.conv("point", 8, **{"kernel": 1, **attributes})
+    net.depthwise("depth", 3, 2)
+    return net
+
+
+def test_what_follows_a_depthwise_convolution_is_fused_into_it() -> None:
+    net = NetworkBuilder("pair", (4, 6, 6))
+    start = net.conv("start", 8, 3)
+    net.conv("point", 8, 1)
+    net.batch_norm("bn1")
+    net.add("relu1", "relu")
+    net.depthwise("depth", 3)
+    net.add("sum", "add", net.batch_norm("bn2"), start)
+    net.add("relu2", "relu6")
+    _, unit = fuse(net.build())
+    assert (unit.name, unit.output, unit.activation, unit.residual) == ("point", "relu2", "relu", None)
+    assert unit.then is not None
+    assert (unit.then.name, unit.then.inputs) == ("depth", ("relu1",))
+    assert (unit.then.activation, unit.then.residual) == ("relu6", "start")
+    first, second = unit.parts
+    assert (first.output, first.then, second) == ("relu1", None, unit.then)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"groups": 2}, {"stride": 2}, {"padding": 1}, {"kernel": 3}])
+def test_only_plain_pointwise_convolutions_take_a_second_one(attributes: dict[str, int]) -> None:
+    units = fuse(pointwise_then(**attributes).build())
+    assert len(units) == (2 if attributes else 1)
+
+
+@pytest.mark.parametrize(
+    "second", [{"kernel": 1, "groups": 8}, {"kernel": 3, "groups": 2}, {"kernel": 3, "groups": 1}]
+)
+def test_only_depthwise_convolutions_with_a_window_are_taken(second: dict[str, int]) -> None:
+    net = NetworkBuilder("two", (4, 6, 6))
+    net.conv("point", 8, 1)
+    net.conv("second", 8, **second)
+    assert len(fuse(net.build())) == 2
+
+
+def test_a_second_depthwise_convolution_stays_alone() -> None:
+    net = pointwise_then()
+    net.depthwise("again", 3)
+    assert [unit.name for unit in fuse(net.build())] == ["point", "again"]
+
+
+@pytest.mark.parametrize("reader", ["add", "conv"])
+def test_what_others_read_too_is_made_on_its_own(reader: str) -> None:
+    net = pointwise_then()
+    if reader == "conv":
+        net.add("join", "concat", "depth", net.conv("other", 3, 1, 2, source="point"))
+    else:
+        net.add("sum", "add", net.depthwise("same", 3, source="point"), "point")
+    assert all(unit.then is None for unit in fuse(net.build()))
+
+
+def test_a_sum_is_made_before_a_depthwise_convolution_reads_it() -> None:
+    net = NetworkBuilder("residual", (4, 6, 6))
+    start = net.conv("start", 8, 3)
+    net.add("sum", "add", net.conv("point", 8, 1), start)
+    net.depthwise("depth", 3)
+    units = fuse(net.build())
+    assert [(unit.name, unit.residual, unit.then) for unit in units][1:] == [
+        ("point", "start", None),
+        ("depth", None, None),
+    ]
 
 
 @pytest.mark.parametrize("build", BACKBONES)
@@ -94,23 +184,27 @@ def test_problems_of_the_backbones(build) -> None:
     problems = [problem_of(network, unit) for unit in fuse(network)]
     assert sum(problem.macs for problem in problems) == network.macs
     for unit, problem in zip(fuse(network), problems, strict=True):
-        shape = network.shapes[unit.output]
-        assert (problem.out_channels, problem.out_height, problem.out_width) == (*shape, 1, 1)[:3]
-        assert problem.is_depthwise == network.is_depthwise(unit.node)
-        half = problem_of(network, unit, 0.5)
-        assert half.macs == pytest.approx(problem.macs / 2)
+        _check_problem(network, unit, problem)
+        own, then = replace(problem, then=None), problem.then.macs if problem.then else 0
+        assert problem_of(network, unit, 0.5).macs == pytest.approx(own.macs / 2 + then)
 
 
 @given(networks())
 def test_every_unit_has_a_problem(network: Network) -> None:
     for unit in fuse(network):
-        problem = problem_of(network, unit)
-        shape = network.shapes[unit.output]
-        assert (problem.out_channels, problem.out_height, problem.out_width) == (*shape, 1, 1)[:3]
-        assert problem.macs == network.node_macs(unit.node)
-        assert problem.is_depthwise == network.is_depthwise(unit.node)
-        assert problem.activation == unit.activation
-        assert problem.residual == (unit.residual is not None)
+        _check_problem(network, unit, problem_of(network, unit))
+
+
+def _check_problem(network: Network, unit: Unit, problem: LayerProblem) -> None:
+    problems = [replace(problem, then=None), *filter(None, [problem.then])]
+    for part, own in zip(unit.parts, problems, strict=True):
+        shape = network.shapes[part.output]
+        assert (own.out_channels, own.out_height, own.out_width) == (*shape, 1, 1)[:3]
+        assert own.macs == network.node_macs(part.node)
+        assert own.is_depthwise == network.is_depthwise(part.node)
+        assert own.activation == part.activation
+        assert own.residual == (part.residual is not None)
+    assert problem.macs == sum(own.macs for own in problems)
 
 
 def test_an_activation_that_others_bypass_stays_alone() -> None:
@@ -141,14 +235,65 @@ def test_a_product_by_channel_is_a_scale() -> None:
 def test_impossible_problems(change: dict[str, object]) -> None:
     good = {"op": "conv2d", "in_channels": 8, "in_height": 4, "in_width": 4, "out_channels": 8}
     assert LayerProblem(**good).macs == 8 * 8 * 16
-    with pytest.raises(Exception, match="layer problem") as error:
+    with pytest.raises(NetworkError, match="layer problem"):
         LayerProblem(**{**good, **change})
-    assert type(error.value).__name__ == "NetworkError"
 
 
 def test_windows_that_do_not_fit_are_impossible() -> None:
     with pytest.raises(Exception, match="layer problem"):
         LayerProblem("conv2d", 4, 3, 3, 4, kernel_size=(5, 5))
+
+
+DEPTHWISE = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), (2, 2), (1, 1), groups=8)
+PAIR = LayerProblem("conv2d", 6, 4, 5, 8, density=0.5, activation="relu", then=DEPTHWISE)
+
+
+def test_two_convolutions_in_one_problem() -> None:
+    assert PAIR.macs == 0.5 * 6 * 8 * 20 + 8 * 9 * 2 * 3
+    assert not PAIR.is_depthwise
+    assert (PAIR.out_height, PAIR.out_width) == (4, 5)
+    narrow = replace(DEPTHWISE, in_channels=1, out_channels=1, groups=1)
+    assert replace(PAIR, out_channels=1, then=narrow).macs == 0.5 * 6 * 20 + 9 * 2 * 3
+    assert replace(PAIR, then=replace(DEPTHWISE, residual=True)) != PAIR
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"op": "relu", "out_channels": 6}, {"groups": 2}, {"residual": True}, {"stride": (1, 2), "in_width": 9},
+        {"kernel_size": (3, 3), "in_height": 6, "in_width": 7}, {"padding": (1, 0), "in_height": 2},
+    ],
+)  # fmt: skip
+def test_layers_that_nothing_can_follow(change: dict[str, object]) -> None:
+    with pytest.raises(
+        NetworkError, match="not 1 x 1, ungrouped, of stride 1, without padding and without residual"
+    ):
+        replace(PAIR, **change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"op": "max_pool"}, {"groups": 4}, {"groups": 1}, {"out_channels": 16}, {"density": 0.5},
+        {"kernel_size": (1, 1)}, {"in_channels": 4, "out_channels": 4, "groups": 4}, {"in_height": 5}, {"in_width": 4},
+    ],
+)  # fmt: skip
+def test_convolutions_that_cannot_follow(change: dict[str, object]) -> None:
+    with pytest.raises(NetworkError, match="layer problem whose second convolution"):
+        replace(PAIR, then=replace(DEPTHWISE, **change))
+
+
+def test_nothing_follows_a_second_convolution() -> None:
+    narrow = replace(PAIR, in_channels=1, out_channels=1, then=None, density=1.0)
+    third = LayerProblem("conv2d", 1, 4, 5, 1, (3, 3))
+    second = replace(narrow, then=third)
+    with pytest.raises(NetworkError, match="layer problem whose second convolution"):
+        replace(narrow, then=second)
+
+
+def test_sizes_that_do_not_meet_are_named() -> None:
+    with pytest.raises(NetworkError, match="reads 8 x 4 x 4, but the first one makes 8 x 4 x 5"):
+        replace(PAIR, then=replace(DEPTHWISE, in_width=4))
 
 
 def test_equal_problems_are_one() -> None:

@@ -146,7 +146,7 @@ def test_builder_and_network_agree() -> None:
     assert network.consumers["stem_relu"] == ("block.conv1", "block.add")
     assert "fc" in network
     assert "fc2" not in network
-    assert [node.name for node in network if network.is_depthwise(node)] == ["dw"]
+    assert [node.name for node in network if network.is_depthwise(node)] == ["branch_dw", "dw"]
 
 
 @given(networks())

@@ -142,16 +142,6 @@ def test_a_damaged_output_is_made_again(tmp_path: Path, damaged: str) -> None:
     assert ("second", "started") in states(make(tmp_path))
 
 
-def test_checkpoints_of_other_inputs_are_dropped(tmp_path: Path) -> None:
-    directory = RunDirectory(tmp_path)
-    directory.claim_scratch("search", "one")
-    (directory.scratch("search") / "checkpoint").write_text("kept")
-    directory.claim_scratch("search", "one")
-    assert (directory.scratch("search") / "checkpoint").exists()
-    directory.claim_scratch("search", "two")
-    assert not (directory.scratch("search") / "checkpoint").exists()
-
-
 def test_a_stage_that_forgets_its_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(JcwError, match=r"'only' ended without writing only\.txt"):
         run(make(tmp_path, [ToyStage("only", forgets=True)]), "only")

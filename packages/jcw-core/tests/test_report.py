@@ -195,3 +195,13 @@ def test_show_prints_the_models(context: Context) -> None:
     assert result.exit_code == 0
     assert "m1" in result.output
     assert "10.50%" in result.output
+
+
+def test_show_names_a_report_that_is_damaged(context: Context) -> None:
+    ReportStage().run(context)
+    path = context.path("report.json")
+    document = json.loads(path.read_text())
+    del document["models"][0]["test_error"]
+    write_json(path, document)
+    with pytest.raises(FormatError, match=r"report\.json: not a report \(KeyError\('test_error'\)\)"):
+        CliRunner().invoke(show, [str(context.directory.root)], catch_exceptions=False)

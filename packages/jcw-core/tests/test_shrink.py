@@ -43,7 +43,9 @@ def test_against_torch_at_the_small_size() -> None:
     )
     gate = functional.conv2d(gate, w["se.expand.weight"][:stem, :reduce], w["se.expand.bias"][:stem])
     x = x * functional.hardsigmoid(gate)
-    x = torch.cat([x, functional.conv2d(x, w["branch.weight"][:branch, :stem])], dim=1)
+    y = functional.relu(functional.conv2d(x, w["branch.weight"][:branch, :stem]))
+    y = functional.conv2d(y, w["branch_dw.weight"][:branch], padding=1, groups=branch)
+    x = torch.cat([x, norm(y, "branch_bn", slice(branch))], dim=1)
     keep = [*range(stem), *range(8, 8 + branch)]
     x = functional.conv2d(x, w["dw.weight"][keep], stride=2, padding=1, groups=len(keep))
     x = norm(x, "dw_bn", keep)

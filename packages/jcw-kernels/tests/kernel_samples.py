@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import kernel_reference as reference
@@ -83,6 +84,15 @@ def conv_bound(network: Network, arrays: Any, image: NDArray[np.float32]) -> NDA
     return EPS * (terms + 1) * total * (6 if "act" in network else 1) + EPS
 
 
+DEPTHWISE = LayerProblem("conv2d", 12, 10, 9, 12, (3, 3), (2, 2), (1, 1), groups=12, activation="relu6")
+PAIRS = [
+    LayerProblem("conv2d", 8, 10, 9, 12, density=0.5, activation="relu6", then=DEPTHWISE),
+    LayerProblem("conv2d", 8, 10, 9, 12, then=replace(DEPTHWISE, residual=True)),
+    LayerProblem("conv2d", 8, 10, 9, 12, density=0.0, then=replace(DEPTHWISE, stride=(1, 1), activation="")),
+    LayerProblem("conv2d", 8, 10, 9, 1, then=LayerProblem("conv2d", 1, 10, 9, 1, (5, 5), padding=(2, 2))),
+]
+"""A pointwise convolution and the depthwise one after it; of one channel, that is a convolution like any other."""
+
 PROBLEMS = [
     LayerProblem(
         "conv2d", 8, 10, 9, 12, (3, 3), (2, 2), (1, 1), density=0.2, activation="relu", residual=True
@@ -102,6 +112,7 @@ PROBLEMS = [
     LayerProblem("scale", 8, 10, 9, 8),
     LayerProblem("concat", 9, 10, 9, 9),
     LayerProblem("batch_norm", 8, 10, 9, 8, activation="relu6"),
+    *PAIRS,
     *(LayerProblem(name, 8, 10, 9, 8) for name in sorted(ACTIVATIONS)),
 ]
 """Every kind of layer that a device may have to time."""

@@ -12,12 +12,13 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from jcw_core.architecture import Architecture
+from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.model import Model
 from jcw_core.network import Network
 from jcw_core.network_builder import NetworkBuilder
 from jcw_kernels import Program, compile_model, load
-from jcw_kernels.artefact import serialize
+from jcw_kernels.artefact import program_of, serialize
 
 
 @pytest.fixture
@@ -74,6 +75,16 @@ def test_header_holds_network_and_architecture(model, file):
     metadata, _ = parts(file)
     assert Network.from_json(metadata["network"]) == model.network
     assert Architecture.from_dict(json.loads(metadata["architecture"])) == model.architecture
+
+
+def test_convolutions_that_run_together_are_listed_one_by_one():
+    network = MOBILENET_V2.build(num_classes=10, width=0.25, input_size=32)
+    units = program_of(network)["units"]
+    weighted = [node.name for node in network if node.op in ("conv2d", "linear")]
+    assert [unit["name"] for unit in units if "out_channels" in unit] == weighted
+    depthwise = [i for i, unit in enumerate(units) if unit.get("groups", 1) > 1]
+    assert len(depthwise) == 17
+    assert all(units[i]["inputs"] == [i] for i in depthwise)
 
 
 def test_only_kept_weights_are_stored(model, file):

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_samples import PROBLEMS, conv_network, weights_for
+from kernel_samples import DEPTHWISE, PAIRS, PROBLEMS, conv_network, weights_for
 
+from jcw_core.errors import NetworkError
 from jcw_core.model import Model
 from jcw_core.problem import LayerProblem
 from jcw_kernels import available_isas, chosen_isa, compile_model
@@ -109,12 +110,12 @@ def test_times_every_kind_of_layer(program, tmp_path):
 
 def test_layers_have_the_density_that_was_asked_for(program, tmp_path):
     dense = LayerProblem("conv2d", 16, 5, 5, 32, (3, 3))
-    about, _ = answer(
-        program, "layers", layer_file(tmp_path / "layers", PROBLEMS[1], PROBLEMS[2], dense), "--once"
-    )
     sparse = PROBLEMS[1]
+    file = layer_file(tmp_path / "layers", sparse, PROBLEMS[2], dense, *PAIRS)
+    about, _ = answer(program, "layers", file, "--once")
     assert abs(about["macs"][0] - sparse.macs) <= 4 * sparse.out_height * sparse.out_width
-    assert about["macs"][1:] == [0, dense.macs]
+    assert about["macs"][1:3] == [0, dense.macs]
+    assert about["macs"][3:] == [pair.macs for pair in PAIRS]
 
 
 def test_large_layers_come_in_batches(program, tmp_path):
@@ -154,6 +155,52 @@ def test_says_which_layer_is_wrong(program, line, problem, tmp_path):
     said = complaint(program, "layers", file)
     assert "layer 1: " in said
     assert problem in said
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"op": "relu", "out_channels": 8}, {}), ({"op": "max_pool", "out_channels": 8}, {}),
+        ({"groups": 2}, {}), ({"residual": True}, {}), ({"stride": (1, 2), "in_width": 17}, {}),
+        ({"kernel_size": (3, 3), "in_height": 12, "in_width": 11}, {}), ({"padding": (1, 0), "in_height": 8}, {}),
+        ({"out_channels": 16}, {}), ({"in_height": 11}, {}), ({"in_width": 8}, {}),
+        ({}, {"op": "max_pool"}), ({}, {"op": "linear", "in_height": 1, "in_width": 1}), ({}, {"op": "concat"}),
+        ({}, {"groups": 4}), ({}, {"groups": 1}), ({}, {"groups": 0}), ({}, {"out_channels": 24}),
+        ({}, {"in_channels": 8, "out_channels": 8, "groups": 8}), ({}, {"in_channels": 24}), ({}, {"in_height": 1}),
+        ({}, {"kernel_size": (1, 1)}), ({}, {"kernel_size": (15, 3)}), ({}, {"kernel_size": (0, 3)}),
+        ({}, {"density": 0.5}), ({}, {"density": 2}), ({}, {"stride": (0, 1)}), ({}, {"padding": (-1, 0)}),
+        ({}, {"activation": "tanh"}), ({}, {"then": asdict(DEPTHWISE)}), ({}, {"in_height": 1 << 60}),
+    ],
+)  # fmt: skip
+def test_refuses_the_pairs_that_a_layer_problem_refuses(program, first, second, tmp_path):
+    fields = {**asdict(PAIRS[0]), **first, "then": {**asdict(DEPTHWISE), **second}}
+    with pytest.raises((NetworkError, AttributeError)):
+        LayerProblem(**{**fields, "then": LayerProblem(**fields["then"])})
+    (tmp_path / "layers").write_text(json.dumps(fields))
+    assert "layer 0: " in complaint(program, "layers", tmp_path / "layers")
+
+
+@pytest.mark.parametrize("then", [False, 1, "conv2d", [], {}, [{}], {"op": "conv2d"}, {"op": 3}])
+def test_refuses_what_is_no_second_convolution(program, then, tmp_path):
+    (tmp_path / "layers").write_text(json.dumps({**asdict(PAIRS[0]), "then": then}))
+    assert "layer 0: " in complaint(program, "layers", tmp_path / "layers")
+
+
+def test_any_value_in_a_pair_is_refused_or_timed(program, rng, tmp_path):
+    values = [None, True, -1, 0, 1, 2.5, 1e308, 1 << 40, "", "relu", [], [3], [3, 3], [1 << 20, 1], {}, [{}]]
+    refused = 0
+    for _ in range(80):
+        fields = asdict(PAIRS[1])
+        place = fields if rng.random() < 0.3 else fields["then"]
+        place[str(rng.choice(sorted(place)))] = values[rng.integers(len(values))]
+        (tmp_path / "layers").write_text(json.dumps(fields))
+        done = subprocess.run(
+            [program, "layers", tmp_path / "layers", "--once"], capture_output=True, text=True
+        )
+        assert done.returncode in (0, 2), fields
+        assert done.returncode == 0 or "jcw-device: layer 0: " in done.stderr, fields
+        refused += done.returncode == 2
+    assert 0 < refused < 80
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,32 @@ def norms(b: NetworkBuilder) -> None:
     b.batch_norm("bn2")
 
 
+def separable(b: NetworkBuilder) -> None:
+    b.depthwise("dw0", 3, source="input")
+    b.add("relu0", "relu")
+    b.conv("point1", 9, 1)
+    b.add("relu1", "relu")
+    b.depthwise("dw1", 3, 2)
+    b.add("relu2", "relu6")
+    b.conv("point2", 17, 1, bias=True)
+    b.depthwise("dw2", 5)
+
+
+def inverted_residual(b: NetworkBuilder) -> None:
+    start = b.conv("start", 5, 3, source="input")
+    b.conv("expand", 23, 1)
+    b.batch_norm("bn1")
+    b.add("relu1", "relu6")
+    b.depthwise("dw", 3)
+    b.batch_norm("bn2")
+    b.add("relu2", "hardswish")
+    b.add("sum", "add", b.conv("project", 5, 1), start)
+    b.conv("again", 5, 1)
+    b.depthwise("dw2", 3)
+    b.add("sum2", "add", "dw2", start)
+    b.add("relu3", "relu")
+
+
 def valid_windows(b: NetworkBuilder) -> None:
     b.conv("a", 6, 3, padding=0)
     b.conv("b", 6, 5, padding=4)
@@ -128,7 +154,17 @@ def flat(b: NetworkBuilder) -> None:
 
 
 @pytest.mark.parametrize(
-    "build", [squeeze_excite, branches, with_input_as_residual, norms, valid_windows, flat]
+    "build",
+    [
+        squeeze_excite,
+        branches,
+        with_input_as_residual,
+        norms,
+        separable,
+        inverted_residual,
+        valid_windows,
+        flat,
+    ],
 )
 @pytest.mark.parametrize("size", [(3, 1, 1), (3, 8, 9), (2, 17, 4), (1, 30, 31)])
 def test_combinations(build: Callable[[NetworkBuilder], None], size, isa, rng):

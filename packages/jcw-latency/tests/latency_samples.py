@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from jcw_core.options import option
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
 from jcw_core.pruning import weight_density
-from jcw_latency import LatencyOptions
+from jcw_latency import LatencyOptions, LatencyTable, profile
 from jcw_latency.axes import has_channel_pair
 
 
@@ -30,6 +30,8 @@ def quick_options(**changes: Any) -> LatencyOptions:
 def seconds_of(p: LayerProblem) -> float:
     """Linear in each channel count and in density, and 0 at width 0, so interpolation is exact."""
     area = p.in_height * p.in_width
+    if p.then is not None:
+        return seconds_of(replace(p, then=None)) + seconds_of(p.then)
     if not has_channel_pair(p):
         return 1e-9 * area * p.in_channels * (2 if p.residual else 1)
     taps = p.kernel_size[0] * p.kernel_size[1] * p.out_height * p.out_width
@@ -75,6 +77,18 @@ class SyntheticDevice:
         return np.tile(exact, (rounds, 1)) * np.exp(
             self.noise * self.rng.standard_normal((rounds, len(exact)))
         )
+
+
+def measured(
+    network: Network, device: SyntheticDevice, partial: Path | None = None, **changes: float
+) -> LatencyTable:
+    """A quick profile with some options changed."""
+    return profile(network, device, quick_options(**changes), rng=np.random.default_rng(0), partial=partial)
+
+
+def assert_same_times(one: LatencyTable, other: LatencyTable) -> None:
+    for grid, same in zip(one.grids, other.grids, strict=True):
+        np.testing.assert_array_equal(grid.ms, same.ms)
 
 
 class TextExporter:

@@ -10,7 +10,7 @@ import pytest
 from core_networks import networks
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from latency_samples import SyntheticDevice, network_seconds, quick_options
+from latency_samples import SyntheticDevice, network_seconds, quick_options, seconds_of
 from numpy.typing import NDArray
 from scipy.interpolate import RegularGridInterpolator
 
@@ -121,6 +121,21 @@ def test_exact_where_latency_is_trilinear(table: LatencyTable, space: SearchSpac
             architecture = members.architecture(row)
             exact = network_seconds(shrink(members.network, architecture), dict(architecture.densities))
             assert milliseconds == pytest.approx(exact * 1e3, rel=1e-12)
+
+
+def test_a_depthwise_convolution_is_as_wide_as_the_one_before_it(
+    table: LatencyTable, space: SearchSpace
+) -> None:
+    """Its cost goes by the output channels of the unit, whatever the density."""
+    predictor = LatencyPredictor(table, space)
+    for width, density in ((12, 0.2), (8, 1.0), (4, 0.4)):
+        architecture = Architecture({"branch": width}, {"branch": density})
+        small = shrink(space.network, architecture)
+        unit = next(unit for unit in fuse(small) if unit.then is not None)
+        exact = seconds_of(problem_of(small, unit, density))
+        parts = predictor.breakdown(architecture)
+        assert "branch_dw" not in parts
+        assert parts["branch"] == pytest.approx(1e3 * exact, rel=1e-12)
 
 
 def test_breakdown_adds_up(network: Network, table: LatencyTable, space: SearchSpace) -> None:

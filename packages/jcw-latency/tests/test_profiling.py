@@ -2,105 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
-from core_networks import networks
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from latency_samples import SyntheticDevice, quick_options, seconds_of
+from latency_samples import SyntheticDevice, assert_same_times, measured, seconds_of
 from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError, RecipeError
-from jcw_core.fusion import fuse, problem_of
 from jcw_core.network import Network
 from jcw_core.problem import LayerProblem
-from jcw_core.pruning import kept_groups, weight_groups
-from jcw_core.shrink import shrink
-from jcw_core.space import SearchSpace
-from jcw_latency import LatencyOptions, LatencyTable, profile, visits
-from jcw_latency.axes import at, unit_axes
-from jcw_latency.plan import make_plan, width_points
-
-
-def measured(
-    network: Network, device: SyntheticDevice, partial: Path | None = None, **changes: float
-) -> LatencyTable:
-    return profile(network, device, quick_options(**changes), rng=np.random.default_rng(0), partial=partial)
-
-
-@pytest.mark.parametrize(
-    ("channels", "count", "step", "points"),
-    [
-        (64, 8, 4, (0, 8, 16, 24, 32, 40, 48, 56, 64)),
-        (24, 8, 4, (0, 4, 8, 12, 16, 20, 24)),
-        (16, 8, 4, (0, 4, 8, 12, 16)),
-        (6, 8, 4, (0, 4, 6)),
-        (3, 8, 4, (0, 3)),
-        (1, 8, 4, (0, 1)),
-        (10, 2, 1, (0, 5, 10)),
-    ],
-)
-def test_widths_are_whole_steps(channels: int, count: int, step: int, points: tuple[int, ...]) -> None:
-    assert width_points(channels, count, step) == points
-
-
-def test_widths_at_midpoints() -> None:
-    assert width_points(64, 4, 4, "midpoint") == (0, 8, 24, 40, 64)
-    assert width_points(16, 8, 4, "midpoint") == (0, 4, 8, 12, 16)
-    assert width_points(1, 3, 4, "midpoint") == (0, 1)
-
-
-@settings(deadline=None, max_examples=40)
-@given(network=networks(), widths=st.integers(1, 9), densities=st.integers(1, 11), step=st.integers(1, 5))
-def test_every_grid_point_is_planned_once(network: Network, widths: int, densities: int, step: int) -> None:
-    plan = make_plan(network, widths=widths, densities=densities, step=step)
-    assert len(set(plan.problems)) == len(plan.problems)
-    used = set()
-    for layer in plan.layers:
-        for place, corner in zip(layer.index.flat, itertools.product(*layer.axes.values()), strict=True):
-            position = dict(zip(layer.axes, corner, strict=True))
-            if any(value == 0 and axis != "density" for axis, value in position.items()):
-                assert place == -1
-                continue
-            wanted, found = at(layer.problem, position), plan.problems[place]
-            assert _kept(wanted) == _kept(found)
-            used.add(int(place))
-    assert used == set(range(len(plan.problems)))
-
-
-def _kept(p: LayerProblem) -> tuple[object, ...]:
-    groups = weight_groups(p.out_channels) * (p.in_channels // p.groups) * p.kernel_size[0] * p.kernel_size[1]
-    kept = kept_groups(p.density, groups) if p.op in ("conv2d", "linear") else groups
-    return (p.op, p.in_channels, p.out_channels, p.groups, p.in_height, p.in_width, p.residual, kept)
-
-
-@settings(deadline=None, max_examples=25)
-@given(network=networks(), seed=st.integers(0, 1000))
-def test_grid_members_are_layers_of_shrunk_networks(network: Network, seed: int) -> None:
-    """What a shrunk network consists of lies on the axes of the layers it was cut from."""
-    space = SearchSpace.of(network, step=1)
-    architecture = space.architecture(space.sample(1, np.random.default_rng(seed))[0])
-    small = shrink(network, architecture)
-    for whole, cut in zip(fuse(network), fuse(small), strict=True):
-        problem = problem_of(small, cut, architecture.densities.get(cut.name, 1.0))
-        full = problem_of(network, whole)
-        position = {
-            "in": problem.in_channels,
-            "out": problem.out_channels,
-            "channels": problem.in_channels,
-            "density": problem.density,
-        }
-        assert at(full, {axis: position[axis] for axis in unit_axes(network, whole, full)}) == problem
+from jcw_latency import LatencyOptions, visits
+from jcw_latency.axes import at
 
 
 def test_without_noise_every_point_is_timed_the_least_number_of_times(network: Network) -> None:
@@ -198,9 +113,7 @@ def test_visits_to_a_busy_machine_are_repeated(network: Network, monkeypatch: py
     device.slow = range(5, 8)
     table = measured(network, device, min_rounds=3, rounds=3)
     assert table.settings["disturbed_visits"] == 3
-    exact = measured(network, SyntheticDevice())
-    for one, other in zip(table.grids, exact.grids, strict=True):
-        np.testing.assert_array_equal(one.ms, other.ms)
+    assert_same_times(table, measured(network, SyntheticDevice()))
 
 
 def test_a_machine_that_stays_busy_is_measured_all_the_same(
@@ -212,64 +125,6 @@ def test_a_machine_that_stays_busy_is_measured_all_the_same(
     table = measured(network, device, min_rounds=3, rounds=3)
     assert table.settings["drift"] == pytest.approx(1.0)
     assert table.settings["disturbed_visits"] < 20
-
-
-class Dying(SyntheticDevice):
-    """Args: lives: calls that it answers."""
-
-    lives = 1
-
-    def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
-        if self.lives == 0:
-            raise DeviceError("device 'synthetic' died")
-        self.lives -= 1
-        return super().measure(problems, rounds=rounds)
-
-
-def test_what_a_dying_device_measured_is_kept(network: Network, tmp_path: Path) -> None:
-    partial = tmp_path / "partial.npz"
-    dying, fresh = Dying(), SyntheticDevice()
-    with pytest.raises(DeviceError, match="died"):
-        measured(network, dying, partial)
-    table = measured(network, fresh, partial)
-    assert dying.visits
-    assert not set(dying.visits) & set(fresh.visits)
-    exact = measured(network, SyntheticDevice())
-    for one, other in zip(table.grids, exact.grids, strict=True):
-        np.testing.assert_array_equal(one.ms, other.ms)
-
-
-@pytest.mark.parametrize("change", ["device", "damage"])
-def test_a_partial_profile_of_something_else_is_not_used(
-    network: Network, tmp_path: Path, change: str
-) -> None:
-    partial = tmp_path / "partial.npz"
-    measured(network, SyntheticDevice(), partial)
-    device = SyntheticDevice()
-    if change == "damage":
-        partial.write_bytes(partial.read_bytes()[:-30])
-    if change == "device":
-        device.describe = lambda: Changed().describe()  # type: ignore[method-assign]
-    measured(network, device, partial)
-    assert device.visits
-
-
-def test_a_finer_grid_takes_over_the_points_of_a_coarser_one(network: Network, tmp_path: Path) -> None:
-    partial = tmp_path / "partial.npz"
-    coarse, fine = SyntheticDevice(), SyntheticDevice()
-    measured(network, coarse, partial, widths=2)
-    table = measured(network, fine, partial, widths=4)
-    assert not set(coarse.visits) & set(fine.visits)
-    exact = measured(network, SyntheticDevice(), widths=4)
-    for one, other in zip(table.grids, exact.grids, strict=True):
-        np.testing.assert_array_equal(one.ms, other.ms)
-
-
-class Changed(SyntheticDevice):
-    def describe(self):  # type: ignore[no-untyped-def]
-        from dataclasses import replace
-
-        return replace(super().describe(), versions={"formula": "2"})
 
 
 @pytest.mark.parametrize("answer", ["fewer", "flat", "more"])
@@ -317,48 +172,3 @@ def test_times_that_are_none(network: Network, value: float) -> None:
 def test_impossible_options() -> None:
     with pytest.raises(RecipeError, match="below min_rounds"):
         LatencyOptions(rounds=2, min_rounds=3)
-
-
-KILLED = """
-import sys, time
-sys.path.insert(0, sys.argv[1]); sys.path.insert(0, sys.argv[2])
-import numpy as np
-from pathlib import Path
-from core_networks import small_resnet
-from latency_samples import SyntheticDevice, quick_options
-import jcw_latency.profiling as profiling
-profiling._SAVE_SECONDS = 0.0
-profiling.batches.__globals__['_BATCH_SIZE'] = 20
-
-class Slow(SyntheticDevice):
-    def measure(self, problems, *, rounds):
-        time.sleep(0.05)
-        print(len(self.visits), flush=True)
-        return super().measure(problems, rounds=rounds)
-
-profiling.profile(small_resnet(width=16), Slow(), quick_options(), rng=np.random.default_rng(0),
-                  partial=Path(sys.argv[3]))
-"""
-
-
-def test_killed_at_any_moment_it_goes_on(network: Network, tmp_path: Path) -> None:
-    here = Path(__file__).parent
-    folders = [str(here), str(here.parents[1] / "jcw-core" / "tests")]
-    partial = tmp_path / "partial.npz"
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, *folders, str(partial)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if int(line) >= 100:
-            os.kill(process.pid, signal.SIGKILL)
-            break
-    process.stdout.close()
-    assert process.wait() == -signal.SIGKILL
-    device = SyntheticDevice()
-    table = measured(network, device, partial)
-    points = table.settings["points"]
-    assert 0 < len(device.visits) <= points - 60
-    exact = measured(network, SyntheticDevice())
-    for one, other in zip(table.grids, exact.grids, strict=True):
-        np.testing.assert_array_equal(one.ms, other.ms)

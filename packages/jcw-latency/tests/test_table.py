@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,11 @@ from jcw_core.fusion import fuse
 from jcw_core.network import Network
 from jcw_core.problem import LayerProblem
 from jcw_latency import LatencyTable, LayerGrid, npz, table_from_arrays
-from jcw_latency.table import FORMAT, WholeRun, describe
+from jcw_latency.problems import describe
+from jcw_latency.table import FORMAT, WholeRun
+
+SECOND = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), padding=(1, 1), groups=8)
+PAIR = LayerProblem("conv2d", 6, 4, 5, 8, then=SECOND)
 
 
 def test_read_back(table: LatencyTable, table_file: Path) -> None:
@@ -113,9 +117,11 @@ def test_hostile_metadata(table_file: Path, data: st.DataObject) -> None:
 
 
 def _rewrite(path: Path, document: object, **arrays: np.ndarray) -> None:
+    """Put other metadata, a document or its text, and other arrays into a table."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    text = np.frombuffer(json.dumps(document).encode(), np.uint8)
+    content = document if isinstance(document, str) else json.dumps(document)
+    text = np.frombuffer(content.encode(), np.uint8)
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             stem = name.removesuffix(".npy")
@@ -124,6 +130,59 @@ def _rewrite(path: Path, document: object, **arrays: np.ndarray) -> None:
                     np.lib.format.write_array(member, text if stem == npz.METADATA else arrays[stem])
             else:
                 archive.writestr(name, content)
+
+
+def _nested(second: object) -> object:
+    return {**asdict(PAIR), "then": second}
+
+
+@pytest.mark.parametrize(
+    ("then", "message"),
+    [
+        ({**asdict(SECOND), "in_height": 5}, "reads 8 x 5 x 5, but the first one makes 8 x 4 x 5"),
+        ({**asdict(SECOND), "groups": 4}, "is not a depthwise one"),
+        ({**asdict(SECOND), "out_channels": 1 << 60}, "layer problem"),
+        ({**asdict(SECOND), "groups": 0}, "impossible"),
+        ({**asdict(SECOND), "then": asdict(SECOND)}, "layer problem"),
+        (_nested(_nested(None)), "metadata is damaged"),
+        ({**asdict(SECOND), "window": 3}, "metadata is damaged"),
+        ({}, "metadata is damaged"),
+        (asdict(SECOND) | {"stride": 1}, "metadata is damaged"),
+        (False, "metadata is damaged"),
+        ([SECOND.op], "metadata is damaged"),
+    ],
+)  # fmt: skip
+def test_a_second_convolution_is_checked_too(table_file: Path, then: object, message: str) -> None:
+    with npz.Reader(table_file, FORMAT, "") as reader:
+        document = reader.metadata
+    layer = next(layer for layer in document["layers"] if layer["problem"]["then"])
+    layer["problem"] |= {name: value for name, value in asdict(PAIR).items() if name != "then"}
+    layer["problem"]["then"] = then
+    _rewrite(table_file, document)
+    with pytest.raises(FormatError, match=rf"table\.npz: .*{message}"):
+        LatencyTable.read(table_file)
+
+
+def test_a_second_convolution_nested_without_end(table_file: Path) -> None:
+    with npz.Reader(table_file, FORMAT, "") as reader:
+        document = reader.metadata
+    text = json.dumps(document)
+    for depth in (20, 400, 900, 5000, 100_000):
+        hostile = text.replace('"then": null', '"then": ' + '{"then": ' * depth + "1" + "}" * depth, 1)
+        _rewrite(table_file, hostile)
+        with pytest.raises(FormatError, match=r"table\.npz"):
+            LatencyTable.read(table_file)
+
+
+def test_tables_without_second_convolutions_are_read(table: LatencyTable, table_file: Path) -> None:
+    """As they were written before there were any."""
+    with npz.Reader(table_file, FORMAT, "") as reader:
+        document = reader.metadata
+    for layer in document["layers"]:
+        if layer["problem"]["then"] is None:
+            del layer["problem"]["then"]
+    _rewrite(table_file, document)
+    assert [g.problem for g in LatencyTable.read(table_file).grids] == [g.problem for g in table.grids]
 
 
 def test_objects_are_never_unpickled(table_file: Path) -> None:
@@ -226,3 +285,8 @@ def test_description_of_a_problem(network: Network, table: LatencyTable) -> None
     labels = [describe(table.grid(network, unit).problem) for unit in fuse(network)]
     assert "conv2d 3x3/2 depthwise 28 -> 28 at 8 x 8" in labels
     assert any("+ residual + relu" in label for label in labels)
+    assert "conv2d 16 -> 12 at 8 x 8 + relu, 3x3 depthwise" in labels
+    second = replace(SECOND, stride=(2, 2), residual=True, activation="relu6")
+    assert (
+        describe(replace(PAIR, then=second)) == "conv2d 6 -> 8 at 4 x 5, 3x3/2 depthwise + residual + relu6"
+    )

@@ -165,9 +165,8 @@ def test_a_plugin_that_is_not_there_is_refused_before_any_work(tmp_path, keys, m
     ],
 )
 def test_impossible_options_are_refused_with_their_key(tmp_path, keys, message):
-    path = tmp_path / "recipe.toml"
-    path.write_text(changed(**keys))
     context = make(tmp_path)
+    path = tmp_path / "recipe.toml"
     path.write_text(changed(**keys))
     with pytest.raises(RecipeError, match=message):
         load_recipe(path, context.registry)

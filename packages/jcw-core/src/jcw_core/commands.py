@@ -10,6 +10,10 @@ import click
 from jcw_core.errors import JcwError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.table import Table
+
     from jcw_core.registry import Registry
 
 
@@ -119,11 +123,22 @@ def recipe(registry: Registry) -> None:
 def show(run_directory: Path) -> None:
     """Print the models of a finished run: RUN is its folder, e.g. runs/quickstart."""
     from rich.console import Console
-    from rich.table import Table
 
+    from jcw_core.errors import FormatError
     from jcw_core.files import read_json
 
-    report = read_json(run_directory / "report.json", kind="jcw-report/1")
+    path = run_directory / "report.json"
+    report = read_json(path, kind="jcw-report/1")
+    try:
+        Console().print(_models(report))
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: not a report ({error!r}); run its recipe again") from None
+
+
+def _models(report: Mapping[str, Any]) -> Table:
+    """A row for each model of a report, the dense network first."""
+    from rich.table import Table
+
     table = Table(title=f"{report['network']} on {report['dataset']}, {report['device']['cpu']}")
     for head in ("model", "requested ms", "predicted ms", "measured ms", "speed-up", "test error", "weights"):
         table.add_column(head, justify="left" if head == "model" else "right")
@@ -138,4 +153,4 @@ def show(run_directory: Path) -> None:
             f"{row['test_error']:.2%}",
             f"{row['kept_weights']:,}",
         )
-    Console().print(table)
+    return table

@@ -1,8 +1,9 @@
 """Units: the operations of a network as an engine runs them and a device times them.
 
 Batch norm folds into the convolution before it; a residual add and an activation happen while the
-accumulators are in registers. The engine executes units and the latency model costs units, so both
-read them from here.
+accumulators are in registers. A depthwise convolution runs together with the 1 x 1 convolution before
+it, so that what lies between them need not go to memory. The engine executes units and the latency
+model costs units, so both read them from here.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Unit:
         activation: operation name, or ``""``.
         inputs: nodes that it reads, the residual left out. Each is some unit's ``output``.
         output: the node whose value it computes.
+        then: the depthwise convolution that runs on what is described so far, with what is fused into
+            that; it makes the unit's ``output``.
     """
 
     node: Node
@@ -37,11 +40,19 @@ class Unit:
     activation: str
     inputs: tuple[str, ...]
     output: str
+    then: Unit | None = None
 
     @property
     def name(self) -> str:
-        """The name of its operation."""
+        """The name of its operation, the first one if there are two."""
         return self.node.name
+
+    @property
+    def parts(self) -> tuple[Unit, ...]:
+        """Itself without ``then``, and ``then``: units of one operation each, in the order in which they run."""
+        if self.then is None:
+            return (self,)
+        return replace(self, output=self.then.inputs[0], then=None), self.then
 
 
 @lru_cache(maxsize=256)
@@ -68,8 +79,12 @@ def _host(network: Network, node: Node, units: list[Unit], made: dict[str, int])
     if not sources:
         return None
     index = max(made[name] for name in sources)
-    unit = units[index]
-    if unit.output not in node.inputs or len(network.consumers[unit.output]) != 1 or unit.activation:
+    if units[index].output not in node.inputs or len(network.consumers[units[index].output]) != 1:
+        return None
+    if _is_second(network, units[index], node):
+        return index
+    unit = units[index].then or units[index]
+    if unit.activation:
         return None
     op = unit.node.op
     if node.op == "batch_norm":
@@ -82,7 +97,21 @@ def _host(network: Network, node: Node, units: list[Unit], made: dict[str, int])
     return index if fits else None
 
 
+def _is_second(network: Network, unit: Unit, node: Node) -> bool:
+    """True for a depthwise convolution after a unit that it can run together with."""
+    if not network.is_depthwise(node) or pair(node.attributes, "kernel_size") == (1, 1):
+        return False
+    if unit.node.op != "conv2d" or unit.residual is not None or unit.then is not None:
+        return False
+    window = tuple(pair(unit.node.attributes, key) for key in ("kernel_size", "stride", "padding"))
+    return window == ((1, 1), (1, 1), (0, 0)) and unit.node.attributes["groups"] == 1
+
+
 def _absorb(unit: Unit, node: Node) -> Unit:
+    if unit.then is not None:
+        return replace(unit, then=_absorb(unit.then, node), output=node.name)
+    if node.op == "conv2d":
+        return replace(unit, then=Unit(node, None, None, "", node.inputs, node.name), output=node.name)
     if node.op == "batch_norm":
         return replace(unit, batch_norm=node, output=node.name)
     if node.op == "add":
@@ -92,9 +121,16 @@ def _absorb(unit: Unit, node: Node) -> Unit:
 
 
 def problem_of(network: Network, unit: Unit, density: float = 1.0) -> LayerProblem:
-    """What a device has to time for one unit of a network."""
-    node = unit.node
-    first, out = network.shapes[unit.inputs[0]], network.shapes[unit.output]
+    """What a device has to time for one unit of a network.
+
+    Args:
+        network: the one that the unit is of, or that one cut down to an architecture. Units are better
+            taken at full width: of one channel, a depthwise convolution is like any other.
+        unit: of ``fuse``.
+        density: share of its weights kept; a depthwise convolution that it ends in is never pruned.
+    """
+    node = network[unit.name]
+    first, out = network.shapes[unit.inputs[0]], network.shapes[unit.parts[0].output]
     windowed = "kernel_size" in node.attributes
     one = (1, 1)
     return LayerProblem(
@@ -110,6 +146,7 @@ def problem_of(network: Network, unit: Unit, density: float = 1.0) -> LayerProbl
         density=density,
         activation=unit.activation,
         residual=unit.residual is not None,
+        then=problem_of(network, unit.then) if unit.then is not None else None,
     )
 
 

@@ -22,10 +22,12 @@ class LayerProblem:
         density: share of the weight groups kept, 0 to 1.
         activation: fused operation, or ``""``.
         residual: True when a second input in the output's shape is added before the activation.
+        then: the depthwise convolution that runs on its output in the same unit. Only an ungrouped
+            1 x 1 convolution of stride 1, without padding and residual, has one.
 
     Raises:
         NetworkError: a size below 1, a window larger than the input, an unknown operation, a density
-            outside [0, 1].
+            outside [0, 1], a second convolution that does not go with the first.
     """
 
     op: str
@@ -40,6 +42,7 @@ class LayerProblem:
     density: float = 1.0
     activation: str = ""
     residual: bool = False
+    then: LayerProblem | None = None
 
     def __post_init__(self) -> None:
         sizes = (
@@ -56,15 +59,39 @@ class LayerProblem:
             raise NetworkError(f"layer problem whose channels do not divide into its groups: {self}")
         if min(self.out_height, self.out_width) < 1:
             raise NetworkError(f"layer problem whose window does not fit its input: {self}")
+        if self.then is not None:
+            self._check_second(self.then)
+
+    def _check_second(self, then: LayerProblem) -> None:
+        window = (self.kernel_size, self.stride, self.padding)
+        if self.op != "conv2d" or self.groups != 1 or self.residual or window != ((1, 1), (1, 1), (0, 0)):
+            raise NetworkError(
+                "layer problem with a depthwise convolution after one that is not 1 x 1, ungrouped, of stride 1, "
+                f"without padding and without residual: {self}"
+            )
+        # One channel makes a depthwise convolution of any that is ungrouped.
+        by_channel = then.op == "conv2d" and then.groups == then.in_channels == then.out_channels
+        if not by_channel or then.kernel_size == (1, 1) or then.density != 1 or then.then is not None:
+            raise NetworkError(
+                "layer problem whose second convolution is not a depthwise one, not pruned, with a window above 1 x 1 "
+                f"and nothing after it: {self}"
+            )
+        made = (self.out_channels, self.out_height, self.out_width)
+        read = (then.in_channels, then.in_height, then.in_width)
+        if made != read:
+            raise NetworkError(
+                f"layer problem whose second convolution reads {' x '.join(map(str, read))}, but the first one makes "
+                f"{' x '.join(map(str, made))}"
+            )
 
     @property
     def out_height(self) -> int:
-        """Rows of the output; 1 for ``linear`` and ``global_avg_pool``."""
+        """Rows of the output, before ``then``; 1 for ``linear`` and ``global_avg_pool``."""
         return self._out(0, self.in_height)
 
     @property
     def out_width(self) -> int:
-        """Columns of the output; 1 for ``linear`` and ``global_avg_pool``."""
+        """Columns of the output, before ``then``; 1 for ``linear`` and ``global_avg_pool``."""
         return self._out(1, self.in_width)
 
     def _out(self, axis: int, size: int) -> int:
@@ -79,8 +106,9 @@ class LayerProblem:
 
     @property
     def macs(self) -> float:
-        """Multiply-accumulates on the weights that are kept; 0 without weights."""
+        """Multiply-accumulates on the weights that are kept, those of ``then`` included; 0 without weights."""
         if self.op not in ("conv2d", "linear"):
             return 0.0
         taps = self.in_channels // self.groups * self.kernel_size[0] * self.kernel_size[1]
-        return self.density * self.out_channels * taps * self.out_height * self.out_width
+        own = self.density * self.out_channels * taps * self.out_height * self.out_width
+        return own + (self.then.macs if self.then is not None else 0.0)

@@ -9,7 +9,7 @@
 //       FILE has one JSON object per line: the fields of jcw_core.problem.LayerProblem. As many layers as fit
 //       in memory are prepared at a time, then visited once per round. For each such batch one line says
 //       which kernels it runs, and one per round how long each layer took for one image; `first` counts layers from 0:
-//         {"first": 0, "kernels": ["sparse", ...], "macs": [...]}
+//         {"first": 0, "kernels": ["sparse", "dense + depthwise", ...], "macs": [...]}
 //         {"first": 0, "round": 0, "seconds": [0.00123, null, ...]}
 //       null is a layer that this machine cannot hold; standard error says why.
 //   jcw-device run MODEL...
@@ -71,13 +71,30 @@ void time_batch(Batch& batch, std::size_t first, double default_ms, const jcw::O
   else jcw::print_rounds(batch, first, options.rounds, visit_ms / 1e3);
 }
 
+struct Work {
+  std::string kernels;
+  double macs = 0.0;
+};
+
+// What is timed of a layer: the last step of each of its units, since those before it only copy.
+Work work_of(const jcw::Timed& layer) {
+  Work work;
+  const std::vector<jcw::Step>& steps = layer.program().steps();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].unit < layer.first() || (i + 1 < steps.size() && steps[i + 1].unit == steps[i].unit)) continue;
+    work.kernels.append(work.kernels.empty() ? "" : " + ").append(steps[i].kernel);
+    work.macs += steps[i].macs;
+  }
+  return work;
+}
+
 void print_layers(const Batch& batch, std::size_t first) {
   std::string kernels, macs;
   for (const auto& layer : batch) {
-    const jcw::Step* step = layer ? &layer->program().steps().back() : nullptr;
     const char* comma = kernels.empty() ? "" : ", ";
-    kernels.append(comma).append(step ? jcw::quoted(step->kernel) : "null");
-    macs.append(comma).append(step ? std::to_string(static_cast<long long>(step->macs)) : "null");
+    const Work work = layer ? work_of(*layer) : Work{};
+    kernels.append(comma).append(layer ? jcw::quoted(work.kernels) : "null");
+    macs.append(comma).append(layer ? std::to_string(static_cast<long long>(work.macs)) : "null");
   }
   std::printf("{\"first\": %zu, \"kernels\": [%s], \"macs\": [%s]}\n", first, kernels.c_str(), macs.c_str());
   std::fflush(stdout);

@@ -34,6 +34,12 @@ double density_of(const Json& problem) {
   return *density;
 }
 
+// The convolution that runs on the layer's output, null without one.
+const Json* second_of(const Json& problem) {
+  const Json* then = problem.find("then");
+  return then && !std::holds_alternative<std::nullptr_t>(then->value) ? then : nullptr;
+}
+
 bool has_residual(const Json& problem) {
   const Json* value = problem.find("residual");
   if (!value) return false;
@@ -76,12 +82,10 @@ class Weights {
   std::vector<float> pool_;
 };
 
-// The unit as a program's header would describe it: the names of the fields are the same.
-Unit unit_of(const Json& problem, const std::vector<int>& inputs) {
+// The unit as a program's header would describe it, its inputs left open: the names of the fields are the same.
+Unit unit_of(const Json& problem, const std::string& name) {
   const std::string op = problem.at("op").text("op");
-  Json::Array reads;
-  for (const int input : inputs) reads.push_back(Json{static_cast<double>(input)});
-  Json::Object entry = {{"name", Json{std::string("layer")}}, {"inputs", Json{std::move(reads)}}};
+  Json::Object entry = {{"name", Json{name}}, {"inputs", Json{Json::Array{}}}};
   if (is_one_of(op, kActivations)) {
     entry.push_back({"op", Json{std::string("activation")}});
     entry.push_back({"activation", Json{op}});
@@ -90,7 +94,7 @@ Unit unit_of(const Json& problem, const std::vector<int>& inputs) {
     for (const char* key : {"activation", "out_channels", "groups", "kernel_size", "stride", "padding"})
       if (const Json* value = problem.find(key)) entry.push_back({key, *value});
   }
-  return read_unit(Json{std::move(entry)}, static_cast<int>(inputs.size()) + 1);
+  return read_unit(Json{std::move(entry)}, 1);
 }
 
 int add(Model& model, Unit unit) {
@@ -112,6 +116,33 @@ std::vector<int> add_sources(Model& model, const std::string& op) {
   return made;
 }
 
+int add_layer(Model& model, Unit unit, double density, Weights& weights) {
+  const int made = add(model, std::move(unit));
+  if (model.units.back().weighted()) weights.fill(model.units.back(), density);
+  return made;
+}
+
+// A layer without any weight that makes the residual of `last`, a tensor in the output's shape.
+int add_other(Model& model, Unit unit, const Unit& last, Weights& weights) {
+  unit.name = "other";
+  unit.activation = Activation::none;
+  unit.kernel = last.kernel, unit.stride = last.stride, unit.padding = last.padding;
+  return add_layer(model, std::move(unit), 0.0, weights);
+}
+
+// What jcw_core.problem.LayerProblem demands of two convolutions in one unit.
+void check_second(const Json& problem, const Unit& first, const Json& then, const Unit& second) {
+  const bool pointwise = first.op == Op::conv2d && first.groups == 1 && first.taps() == 1 && first.stride == Pair{1, 1} &&
+                         first.padding == Pair{0, 0} && !has_residual(problem);
+  if (!pointwise) throw FormatError("then follows a layer that is not a 1 x 1 convolution of stride 1 without padding and residual");
+  const bool depthwise = second.op == Op::conv2d && second.groups == second.out_channels && second.taps() > 1;
+  if (!depthwise || density_of(then) != 1 || second_of(then))
+    throw FormatError("then is not a depthwise convolution, not pruned, with a window above 1 x 1 and nothing after it");
+  const Shape reads = {size_of(then, "in_channels"), size_of(then, "in_height"), size_of(then, "in_width")};
+  if (reads.channels != second.groups || reads != Shape{first.out_channels, size_of(problem, "in_height"), size_of(problem, "in_width")})
+    throw FormatError("then does not read what the layer makes");
+}
+
 Layer build(const Json& problem) {
   problem.object("a layer problem");
   const std::string op = problem.at("op").text("op");
@@ -119,29 +150,35 @@ Layer build(const Json& problem) {
   Model& model = layer.model;
   model.input = {size_of(problem, "in_channels"), size_of(problem, "in_height"), size_of(problem, "in_width")};
   if (op == "concat") model.input.channels = (model.input.channels + 1) / 2;
-  Unit unit = unit_of(problem, add_sources(model, op));
+  Unit unit = unit_of(problem, "layer");
+  unit.inputs = add_sources(model, op);
   if (op == "batch_norm") unit.out_channels = unit.groups = model.input.channels;
+  const Json* then = second_of(problem);
+  Unit second = then ? unit_of(*then, "then") : Unit{};
+  if (then) check_second(problem, unit, *then, second);
   Weights weights;
-  if (has_residual(problem)) {
-    // A layer without any weight makes a tensor in the output's shape.
+  if (has_residual(then ? *then : problem)) {
     if (!unit.weighted()) throw FormatError(op + " takes no residual");
-    Unit other = unit;
-    other.name = "other";
-    other.activation = Activation::none;
-    unit.residual = add(model, std::move(other));
-    weights.fill(model.units.back(), 0.0);
+    Unit& last = then ? second : unit;
+    last.residual = add_other(model, unit, last, weights);
   }
-  model.output = add(model, std::move(unit));
-  layer.unit = model.output - 1;
-  if (model.units.back().weighted()) weights.fill(model.units.back(), density_of(problem));
+  layer.unit = static_cast<int>(model.units.size());
+  model.output = add_layer(model, std::move(unit), density_of(problem), weights);
+  if (then) {
+    second.inputs = {model.output};
+    model.output = add_layer(model, std::move(second), 1.0, weights);
+  }
   return layer;
 }
 
 }  // namespace
 
 std::int64_t Layer::weight_bytes() const {
-  const std::vector<float>& weight = model.units.back().weight;
-  const auto kept = static_cast<std::int64_t>(weight.size()) - std::count(weight.begin(), weight.end(), 0.0f);
+  std::int64_t kept = 0;
+  for (std::size_t i = static_cast<std::size_t>(unit); i < model.units.size(); ++i) {
+    const std::vector<float>& weight = model.units[i].weight;
+    kept += static_cast<std::int64_t>(weight.size()) - std::count(weight.begin(), weight.end(), 0.0f);
+  }
   return 8 * kept;  // each with its share of an offset, and room for packing
 }
 

@@ -7,7 +7,8 @@
 
 namespace jcw {
 
-// A layer behind the units that make its inputs: `unit` is its number, the output that of its tensor.
+// A layer behind the units that make its inputs: `unit` is the number of its first one, the output that of the
+// tensor that its last one makes.
 struct Layer {
   Model model;
   int unit = 0;

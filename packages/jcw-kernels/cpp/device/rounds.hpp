@@ -15,6 +15,7 @@ class Timed {
   Timed(std::unique_ptr<Program> program, int first);
 
   const Program& program() const { return *program_; }
+  int first() const { return first_; }
   void warm_up();
   // Median seconds of one image, repeated for about `visit` seconds.
   double visit(double visit);

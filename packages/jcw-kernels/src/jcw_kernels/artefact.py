@@ -33,7 +33,7 @@ def serialize(model: Model) -> bytes:
     if model.architecture is not None:
         metadata["architecture"] = json.dumps(model.architecture.to_dict())
     tensors: dict[str, NDArray[Any]] = {}
-    for unit in fuse(model.network):
+    for unit in _units(model.network):
         folded = fold(unit, model.weights)
         if folded is not None:
             tensors |= unit_tensors(unit.name, folded)
@@ -48,9 +48,14 @@ def _sorted_header(data: bytes) -> bytes:
     return len(header).to_bytes(8, "little") + header + data[start:]
 
 
+def _units(network: Network) -> list[Unit]:
+    """Units of one operation each: the engine decides itself what it runs together."""
+    return [part for unit in fuse(network) for part in unit.parts]
+
+
 def program_of(network: Network) -> Mapping[str, Any]:
     """The units of ``network`` as plain data: tensor 0 is the input, unit ``i`` makes tensor ``i + 1``."""
-    units = fuse(network)
+    units = _units(network)
     numbers = {network.input.name: 0} | {unit.output: i + 1 for i, unit in enumerate(units)}
     return {
         "input": list(network.input_shape),

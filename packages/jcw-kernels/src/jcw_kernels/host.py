@@ -103,11 +103,12 @@ def _chunks(problems: Sequence[LayerProblem]) -> Iterator[list[int]]:
 
 def _floats(problem: LayerProblem) -> int:
     """Rough size of a layer in memory; a huge page is the least."""
+    then = _floats(problem.then) if problem.then else 0
     pixels = problem.in_channels * problem.in_height * problem.in_width
     out = problem.out_channels * problem.out_height * problem.out_width
     taps = problem.kernel_size[0] * problem.kernel_size[1] if problem.op == "conv2d" else 1
     weights = problem.density * problem.in_channels // problem.groups * problem.out_channels * taps
-    return int(3 * pixels + 2 * out + 2 * weights) + (1 << 19)
+    return int(3 * pixels + 2 * out + 2 * weights) + (1 << 19) + then
 
 
 def cpu_name() -> str:

@@ -1,8 +1,9 @@
-"""A ``LayerProblem`` as a program: the unit to be timed behind the units that feed it."""
+"""A ``LayerProblem`` as a program: what is to be timed behind the units that feed it."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from jcw_kernels.artefact import FORMAT
 
 _POOL = 1 << 16
 _WEIGHTED = ("conv2d", "linear", "batch_norm")
+_WINDOW = ("kernel_size", "stride", "padding")
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -25,23 +27,35 @@ def layer_file(problem: LayerProblem, rng: np.random.Generator) -> tuple[bytes, 
     """The contents of a ``model.jcw`` for one layer with random weights, pruned to its density.
 
     Returns:
-        the file, and the number of the unit to be timed: those before it only make its inputs.
+        the file, and the number of the unit from which on it is to be timed: those before it only make inputs.
 
     Raises:
         DeviceError: an operation that costs nothing to run or is unknown.
     """
     inputs, units = _sources(problem)
     tensors: Tensors = {}
-    unit = _unit(problem, inputs)
-    if problem.residual:
-        # A layer without any weight that makes a tensor in the output's shape.
-        units.append({**unit, "name": "other", "activation": ""})
-        tensors |= _weights("other", problem, 0.0, rng)
-        unit["residual"] = len(units)
-    if problem.op in _WEIGHTED:
-        tensors |= _weights("layer", problem, problem.density, rng)
-    program = {"input": list(_input_shape(problem)), "units": [*units, unit], "output": len(units) + 1}
-    return save(tensors, {"format": FORMAT, "program": json.dumps(program)}), len(units)
+    parts = {"layer": problem} | ({"then": problem.then} if problem.then else {})
+    other = _other(problem)
+    if other is not None:
+        units.append(_unit("other", other, inputs))
+        tensors |= _weights("other", other, rng)
+    first, residual = len(units), len(units)
+    for name, part in parts.items():
+        units.append(_unit(name, part, inputs) | ({"residual": residual} if part.residual else {}))
+        inputs = [len(units)]
+        if part.op in _WEIGHTED:
+            tensors |= _weights(name, part, rng)
+    program = {"input": list(_input_shape(problem)), "units": units, "output": len(units)}
+    return save(tensors, {"format": FORMAT, "program": json.dumps(program)}), first
+
+
+def _other(problem: LayerProblem) -> LayerProblem | None:
+    """A layer without any weight that makes the residual, a tensor in the output's shape; None without one."""
+    last = problem.then or problem
+    if not last.residual:
+        return None
+    window = {key: getattr(last, key) for key in _WINDOW}
+    return replace(problem, **window, density=0.0, activation="", residual=False, then=None)
 
 
 def _input_shape(problem: LayerProblem) -> tuple[int, int, int]:
@@ -59,9 +73,9 @@ def _sources(problem: LayerProblem) -> tuple[list[int], list[dict[str, Any]]]:
     return [1], [copy]
 
 
-def _unit(problem: LayerProblem, inputs: list[int]) -> dict[str, Any]:
+def _unit(name: str, problem: LayerProblem, inputs: list[int]) -> dict[str, Any]:
     unit: dict[str, Any] = {
-        "name": "layer",
+        "name": name,
         "op": problem.op,
         "inputs": inputs,
         "activation": problem.activation,
@@ -72,13 +86,13 @@ def _unit(problem: LayerProblem, inputs: list[int]) -> dict[str, Any]:
         return unit | {"op": "activation", "activation": problem.op}
     if problem.op == "scale":
         return unit | {"op": "mul"}
-    window = {key: list(getattr(problem, key)) for key in ("kernel_size", "stride", "padding")}
+    window = {key: list(getattr(problem, key)) for key in _WINDOW}
     if problem.op == "batch_norm":
         return unit | {"op": "conv2d", "out_channels": problem.in_channels, "groups": problem.in_channels}
     return unit | window | {"out_channels": problem.out_channels, "groups": problem.groups}
 
 
-def _weights(name: str, problem: LayerProblem, density: float, rng: np.random.Generator) -> Tensors:
+def _weights(name: str, problem: LayerProblem, rng: np.random.Generator) -> Tensors:
     """Random values, repeated from a pool: drawing millions of them would take longer than timing."""
     kernel = problem.kernel_size if problem.op == "conv2d" else (1, 1)
     groups = problem.in_channels if problem.op == "batch_norm" else problem.groups
@@ -87,9 +101,9 @@ def _weights(name: str, problem: LayerProblem, density: float, rng: np.random.Ge
     positions = problem.in_channels // groups * kernel[0] * kernel[1]
     if groups == problem.out_channels:
         weight = np.resize(pool, (problem.out_channels, positions))
-        return {f"{name}.bias": bias, f"{name}.weight": weight * np.float32(density > 0)}
+        return {f"{name}.bias": bias, f"{name}.weight": weight * np.float32(problem.density > 0)}
     count = weight_groups(problem.out_channels) * positions
-    kept = kept_groups(density, count)
+    kept = kept_groups(problem.density, count)
     bits = np.zeros(count, bool)
     bits[rng.permutation(count)[:kept]] = True
     values = np.resize(pool, (kept, GROUP_SIZE))

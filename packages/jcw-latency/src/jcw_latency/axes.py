@@ -1,8 +1,9 @@
 """The axes along which a layer's latency varies, and where a space's variables move along them.
 
 An ungrouped convolution or a linear layer has input channels, output channels and, where it may be
-pruned, density. Everything else that channel pruning touches (depthwise, pooling, element-wise) has
-one channel axis. An axis that nothing may cut is no axis.
+pruned, density; a depthwise convolution in the same unit is as wide as its output. Everything else
+that channel pruning touches (depthwise, pooling, element-wise) has one channel axis. An axis that
+nothing may cut is no axis.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def at(problem: LayerProblem, position: Mapping[str, float]) -> LayerProblem:
     density = float(position.get(DENSITY, problem.density))
     if has_channel_pair(problem):
         width_in, width_out = position.get(IN, problem.in_channels), position.get(OUT, problem.out_channels)
-        return replace(problem, in_channels=int(width_in), out_channels=int(width_out), density=density)
+        width = int(width_out)
+        then = problem.then and replace(problem.then, in_channels=width, out_channels=width, groups=width)
+        return replace(problem, in_channels=int(width_in), out_channels=width, density=density, then=then)
     if CHANNELS not in position:
         return replace(problem, density=density)
     width = int(position[CHANNELS])

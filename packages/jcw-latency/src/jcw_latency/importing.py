@@ -30,7 +30,7 @@ def table_from_arrays(
     Args:
         network: at full width.
         arrays: milliseconds by unit name (see ``jcw_core.fusion``), e.g. (9, 9, 11) for widths i/8
-            and densities k/10.
+            and densities k/10; a depthwise convolution counts to the 1 x 1 convolution before it.
         axes: what the dimensions of every array are, or of each array by unit name: ``"in"``,
             ``"out"``, ``"density"``; ``"channels"`` for layers with one channel axis.
         device: what was measured on.

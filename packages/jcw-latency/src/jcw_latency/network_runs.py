@@ -131,7 +131,7 @@ def _time_layers(
     units = []
     for architecture in chosen:
         small = shrink(network, architecture)
-        units.append([problem_of(small, u, architecture.densities.get(u.name, 1.0)) for u in fuse(small)])
+        units.append([problem_of(small, u, architecture.densities.get(u.name, 1.0)) for u in fuse(network)])
     seconds = device.measure(list(itertools.chain.from_iterable(units)), rounds)
     stops = np.cumsum([len(problems) for problems in units])
     return np.stack([part.sum(axis=1) for part in np.split(seconds, stops[:-1], axis=1)], axis=1)

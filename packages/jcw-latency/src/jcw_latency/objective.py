@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from jcw_core.context import Context
     from jcw_core.space import Population, SearchSpace
+    from jcw_latency.predictor import LatencyPredictor
     from jcw_latency.table import LatencyTable
 
 
@@ -33,8 +34,6 @@ class LatencyEvaluator:
     """Evaluates architectures with one table."""
 
     def __init__(self, table: LatencyTable) -> None:
-        from jcw_latency.predictor import LatencyPredictor
-
         self._table = table
         self._predictor: LatencyPredictor | None = None
 

@@ -20,9 +20,10 @@ from jcw_latency.guard import GuardedDevice
 from jcw_latency.judge import not_monotone, noticed, outstanding, uncertain
 from jcw_latency.options import LatencyOptions
 from jcw_latency.plan import Plan, PlannedLayer, distinct_layers, make_plan, plan_of
+from jcw_latency.problems import describe
 from jcw_latency.refine import coarse_axes, probes, refined
 from jcw_latency.samples import Samples
-from jcw_latency.table import LatencyTable, LayerGrid, describe
+from jcw_latency.table import LatencyTable, LayerGrid
 from jcw_latency.visits import Indices, Reference, batches
 
 Notify = Callable[[int, int, str], None]

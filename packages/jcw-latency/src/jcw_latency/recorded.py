@@ -81,8 +81,6 @@ def _position(problem: LayerProblem, axis: str) -> float:
 def _holds(grid: LayerGrid, problem: LayerProblem) -> bool:
     """True when ``problem`` is the grid's layer at some position on its axes."""
     full = grid.problem
-    if (problem.in_channels, problem.out_channels) > (full.in_channels, full.out_channels):
-        return False
-    if problem.out_channels > full.out_channels:
+    if problem.in_channels > full.in_channels or problem.out_channels > full.out_channels:
         return False
     return at(full, {axis: _position(problem, axis) for axis in grid.axes}) == problem

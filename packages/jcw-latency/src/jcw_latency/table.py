@@ -17,6 +17,7 @@ from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
 from jcw_latency import npz
 from jcw_latency.axes import AXES, full_size, unit_axes
+from jcw_latency.problems import describe, problem_from
 
 FORMAT = "jcw-table/1"
 _REMEDY = "profile again with `jcw profile`"
@@ -69,17 +70,6 @@ class LayerGrid:
     def label(self) -> str:
         """The layer in a few words."""
         return describe(self.problem)
-
-
-def describe(problem: LayerProblem) -> str:
-    """A layer problem in a few words, e.g. ``conv2d 3x3/2 64 -> 128 at 56 x 56``."""
-    p = problem
-    window = "" if p.kernel_size == (1, 1) else f" {p.kernel_size[0]}x{p.kernel_size[1]}"
-    stride = "" if p.stride == (1, 1) else f"/{p.stride[0]}"
-    groups = " depthwise" if p.is_depthwise else f" groups {p.groups}" if p.groups > 1 else ""
-    extras = f"{' + residual' if p.residual else ''}{f' + {p.activation}' if p.activation else ''}"
-    size = f" at {p.in_height} x {p.in_width}" if p.in_height * p.in_width > 1 else ""
-    return f"{p.op}{window}{stride}{groups} {p.in_channels} -> {p.out_channels}{size}{extras}"
 
 
 def device_document(device: DeviceInfo) -> dict[str, Any]:
@@ -233,14 +223,12 @@ class LatencyTable:
                 raise
             except JcwError as error:
                 raise reader.error(str(error)) from None
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
                 raise reader.error(f"its metadata is damaged ({error!r})") from None
 
 
 def _grid(reader: npz.Reader, index: int, layer: Mapping[str, Any]) -> LayerGrid:
-    pairs = ("kernel_size", "stride", "padding")
-    fields: dict[str, Any] = {k: tuple(v) if k in pairs else v for k, v in layer["problem"].items()}
-    problem = LayerProblem(**fields)
+    problem = problem_from(layer["problem"])
     axes = {str(k): tuple(map(float, v)) for k, v in layer["axes"].items()}
     shape = tuple(map(len, axes.values()))
     arrays = {name: reader.array(f"{index:04d}.{name}", shape, dtype) for name, dtype in _ARRAYS.items()}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jcw_latency.command_options import PATH
+
 if TYPE_CHECKING:
     from rich.table import Table
-
-_path = click.Path(path_type=Path)
 
 
 @click.group()
@@ -19,7 +19,7 @@ def table() -> None:
 
 
 @table.command()
-@click.argument("file", metavar="TABLE", type=_path)
+@click.argument("file", metavar="TABLE", type=PATH)
 def show(file: Path) -> None:
     """Print what TABLE was measured on, how, and what each layer costs."""
     from jcw_latency.table import LatencyTable
@@ -45,8 +45,8 @@ def show(file: Path) -> None:
 
 
 @table.command()
-@click.argument("first", type=_path)
-@click.argument("second", type=_path)
+@click.argument("first", type=PATH)
+@click.argument("second", type=PATH)
 def diff(first: Path, second: Path) -> None:
     """Hold SECOND against FIRST, layer by layer, to see a device that drifted or an engine that changed."""
     import numpy as np
@@ -69,8 +69,8 @@ def diff(first: Path, second: Path) -> None:
 
 
 @table.command()
-@click.argument("files", metavar="TABLE...", type=_path, nargs=-1, required=True)
-@click.option("-o", "--output", type=_path, required=True, help="Table to write.")
+@click.argument("files", metavar="TABLE...", type=PATH, nargs=-1, required=True)
+@click.option("-o", "--output", type=PATH, required=True, help="Table to write.")
 def merge(files: tuple[Path, ...], output: Path) -> None:
     """Join the tables of several networks on one device; layers that they share are kept once."""
     from jcw_latency.table import LatencyTable

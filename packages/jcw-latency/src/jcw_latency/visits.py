@@ -31,7 +31,8 @@ def _bytes(p: LayerProblem) -> int:
     taps = p.in_channels // p.groups * p.kernel_size[0] * p.kernel_size[1]
     weights = p.out_channels * taps if p.op in ("conv2d", "linear") else 0
     outputs = p.out_channels * p.out_height * p.out_width * (2 if p.residual else 1)
-    return 4 * (weights + outputs + p.in_channels * p.in_height * p.in_width)
+    own = 4 * (weights + outputs + p.in_channels * p.in_height * p.in_width)
+    return own + (_bytes(p.then) if p.then else 0)
 
 
 class Reference:

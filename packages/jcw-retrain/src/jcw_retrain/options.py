@@ -14,22 +14,17 @@ from jcw_core.supernet.options import Arithmetic, Augmentation, TrainingOptions
 class PhaseOptions:
     """One phase; what is left out comes from the paper's table for the backbone."""
 
-    epochs: int | None = option(None, low=0)
-    batch_size: int | None = option(None, low=2)
-    lr: float | None = option(None, low=0.0)
-    annealing: Literal["cosine", "constant"] | None = option(None)
-    weight_decay: float | None = option(None, low=0.0)
+    epochs: int | None = option(None, low=0, help="passes over the training images")
+    batch_size: int | None = option(None, low=2, help="images per step")
+    lr: float | None = option(None, low=0.0, help="highest learning rate")
+    annealing: Literal["cosine", "constant"] | None = option(None, help="how lr falls; cosine ends at 0")
+    weight_decay: float | None = option(None, low=0.0, help="on weights; not on biases and batch norm")
 
 
 @dataclass(frozen=True, slots=True)
-class AdmmOptions:
+class AdmmOptions(PhaseOptions):
     """``[retrain.admm]``: a phase with the pull towards the pruned weights."""
 
-    epochs: int | None = option(None, low=0)
-    batch_size: int | None = option(None, low=2)
-    lr: float | None = option(None, low=0.0)
-    annealing: Literal["cosine", "constant"] | None = option(None)
-    weight_decay: float | None = option(None, low=0.0)
     rho: float = option(0.01, low=0.0, help="weight of the pull; short trainings need more than the paper's")
 
 
@@ -42,8 +37,10 @@ class RetrainOptions:
         (), low=0.0, help="in place of models: the best within each budget"
     )
     init: Literal["scratch", "supernet"] = option("scratch", help="weights that pretraining starts from")
-    momentum: float = option(0.9, low=0.0, high=1.0)
-    label_smoothing: float = option(0.0, low=0.0, high=1.0)
+    momentum: float = option(0.9, low=0.0, high=1.0, help="of SGD")
+    label_smoothing: float = option(
+        0.0, low=0.0, high=1.0, help="share of the target spread over all classes"
+    )
     lr_warmup_epochs: float = option(0.0, low=0.0, help="of pretraining: the learning rate rises from 0")
     crop_padding: int = option(0, low=0, high=64, help="pixels of padding before a random crop")
     flip: bool = option(False, help="mirror half of the images")
@@ -105,7 +102,7 @@ PAPER: Mapping[str, tuple[TrainingOptions, TrainingOptions, TrainingOptions]] = 
 
 def phases(options: RetrainOptions, backbone: str) -> Phases:
     """The recipe's values over the paper's; a backbone that the paper does not have takes ResNet-18's."""
-    given: tuple[PhaseOptions | AdmmOptions, ...] = (options.pretrain, options.admm, options.finetune)
+    given: tuple[PhaseOptions, ...] = (options.pretrain, options.admm, options.finetune)
     pretrain, admm, finetune = (
         replace(default, **_given(table), momentum=options.momentum, label_smoothing=options.label_smoothing)
         for default, table in zip(PAPER.get(backbone, _RESNET18), given, strict=True)
@@ -114,6 +111,6 @@ def phases(options: RetrainOptions, backbone: str) -> Phases:
     return Phases(pretrain, admm, finetune, options.admm.rho)
 
 
-def _given(table: PhaseOptions | AdmmOptions) -> dict[str, Any]:
+def _given(table: PhaseOptions) -> dict[str, Any]:
     found = {f.name: getattr(table, f.name) for f in fields(PhaseOptions)}
     return {name: value for name, value in found.items() if value is not None}

@@ -63,7 +63,7 @@ class FixedMasks(Method):
         self._pairs = [(module.get_parameter(f"{layer}.weight"), mask) for layer, mask in masks.items()]
 
     def adjust_gradients(self) -> None:
-        """Drop the gradients of pruned weights; with no momentum and no decay they do not move."""
+        """Drop the gradients of pruned weights: decay leaves a zero alone, and momentum has nothing to build on."""
         for weight, mask in self._pairs:
             assert weight.grad is not None
             weight.grad.mul_(mask)

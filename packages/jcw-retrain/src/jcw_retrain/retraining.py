@@ -65,7 +65,7 @@ def list_jobs(context: Context) -> list[Job]:
     """The baseline, then the models that the recipe chooses from the front, slowest first."""
     options, front = context.options(RetrainOptions), Front.read(context.path(FRONT))
     whole = context.space.architecture(context.space.maximum)
-    jobs = [Job(BASELINE, whole, None, _predict(context, front), None)]
+    jobs = [Job(BASELINE, whole, None, _predict(context), None)]
     choices = choose(front, options.models, options.budgets_ms)
     for number, choice in reversed(list(enumerate(choices, start=1))):
         found = choice.candidate.objectives
@@ -75,7 +75,7 @@ def list_jobs(context: Context) -> list[Job]:
     return jobs
 
 
-def _predict(context: Context, front: Front) -> float | None:
+def _predict(context: Context) -> float | None:
     """Latency of the baseline by the objective with which the front was found."""
     if LATENCY not in context.registry.objectives:
         return None

@@ -47,7 +47,7 @@ class TrainingImages:
         """
         if len(self._labels) < batch_size:
             raise DataError(
-                f"a batch of {batch_size} needs more than the {len(self._labels)} training images"
+                f"a batch of {batch_size} needs more than the {len(self._labels)} training images; lower batch_size"
             )
         return len(self._labels) // batch_size
 

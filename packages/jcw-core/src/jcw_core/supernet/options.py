@@ -66,13 +66,15 @@ class SupernetOptions:
     warmup_epochs: int = option(
         10, low=0, help="of these, epochs on random architectures; all of them when mode is continuous"
     )
-    batch_size: int = option(256, low=2)
-    lr: float = option(0.1, low=0.0)
-    annealing: Literal["cosine", "constant"] = option("cosine")
+    batch_size: int = option(256, low=2, help="images per step")
+    lr: float = option(0.1, low=0.0, help="highest learning rate")
+    annealing: Literal["cosine", "constant"] = option("cosine", help="how lr falls; cosine ends at 0")
     lr_warmup_epochs: float = option(0.0, low=0.0, help="epochs over which the learning rate rises from 0")
-    weight_decay: float = option(4e-5, low=0.0)
-    momentum: float = option(0.9, low=0.0, high=1.0)
-    label_smoothing: float = option(0.0, low=0.0, high=1.0)
+    weight_decay: float = option(4e-5, low=0.0, help="on weights; not on biases and batch norm")
+    momentum: float = option(0.9, low=0.0, high=1.0, help="of SGD")
+    label_smoothing: float = option(
+        0.0, low=0.0, high=1.0, help="share of the target spread over all classes"
+    )
     crop_padding: int = option(0, low=0, high=64, help="pixels of padding before a random crop")
     flip: bool = option(False, help="mirror half of the images")
     calibration_images: int = option(1280, low=2, help="training images that set batch-norm statistics")

@@ -1,0 +1,61 @@
+"""Processes of ``runtimes.py``, which hold models and time them when they are told to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+QUIET = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "NM_DISABLE_ANALYTICS": "1"}
+"""Keeps runtimes from spinning on the shared core while others are timed, and from calling home."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process of ``runtimes.py``, its version, and what its models made of the image: (models, logits)."""
+
+    process: subprocess.Popen[str]
+    version: str
+    outputs: NDArray[np.float64]
+
+    def seconds(self, model: int, visit: float) -> float:
+        """Time one model."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"model": model, "seconds": visit}) + "\n")
+        self.process.stdin.flush()
+        return float(_answer(self.process)["seconds"])
+
+
+def _answer(process: subprocess.Popen[str]) -> Mapping[str, Any]:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        return {"error": f"the process ended with status {process.wait()}"}
+    answer: Mapping[str, Any] = json.loads(line)
+    return answer
+
+
+def start(name: str, cores: Sequence[int], image: Path, models: Sequence[Path], python: str) -> Worker | str:
+    """A worker with its models loaded, or why there is none."""
+    script = Path(__file__).with_name("runtimes.py")
+    command = [python, str(script), name, ",".join(map(str, cores)), str(image), *map(str, models)]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | QUIET,
+    )
+    answer = _answer(process)
+    if "error" in answer:
+        process.kill()
+        return str(answer["error"])
+    return Worker(process, str(answer["version"]), np.array(answer["outputs"]))

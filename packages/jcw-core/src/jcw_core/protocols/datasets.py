@@ -1,0 +1,58 @@
+"""Labelled images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """Labelled images in memory or on disk, addressed by index."""
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """Names of the classes, in the order of their labels."""
+
+    @property
+    def mean(self) -> Sequence[float]:
+        """Per-channel mean of the pixels in [0, 1]."""
+
+    @property
+    def std(self) -> Sequence[float]:
+        """Per-channel standard deviation of the pixels in [0, 1]."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(channels, height, width) of every image."""
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Class of every image, (n,)."""
+
+    def images(self, indices: NDArray[np.intp]) -> NDArray[np.uint8]:
+        """Pixels of some images, (len(indices), channels, height, width).
+
+        Raises:
+            DataError: a file that is missing or damaged.
+        """
+
+
+class DatasetPlugin(Protocol):
+    """A kind of dataset; ``options`` holds the keys of ``[data]`` beside ``name``."""
+
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def options(self) -> type[Any]:
+        """Frozen dataclass of its recipe keys, see ``jcw_core.options``."""
+
+    def open(self, split: str, options: Any) -> Dataset:
+        """Open ``"train"`` or ``"test"``. Raises ``DataError``."""

@@ -1,0 +1,95 @@
+"""What latencies are measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jcw_core.problem import LayerProblem
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What a latency was measured on.
+
+    Args:
+        name: the device's plugin name.
+        cpu: model of the processor.
+        isa: instruction set that the kernels used, e.g. ``"avx512"``.
+        threads: threads per network.
+        versions: engine and other versions that change timings.
+    """
+
+    name: str
+    cpu: str
+    isa: str
+    threads: int
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+class Device(Protocol):
+    """An open device. Times are seconds for one image; every visit is timed after a warm-up."""
+
+    @property
+    def model_format(self) -> str:
+        """Name of the exporter whose files ``measure_models`` runs; ``""`` when it runs no models."""
+
+    def describe(self) -> DeviceInfo:
+        """Say what is being measured on."""
+
+    def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
+        """Time layers: prepare them all, then visit each once per round.
+
+        What is fused into a layer counts, a second convolution (``then``) included.
+
+        Returns:
+            (rounds, len(problems)) seconds; NaN where a single problem could not be timed.
+
+        Raises:
+            DeviceError: the device cannot measure, died or hung.
+        """
+
+    def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:
+        """Time whole exported models, interleaved: each once per round.
+
+        Returns:
+            (rounds, len(paths)) seconds.
+
+        Raises:
+            DeviceError: as ``measure``.
+        """
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """What a ``Device`` may have besides: a way to be given up. Good for one that waits for another machine."""
+
+    def close(self) -> None:
+        """End what it does; a call in progress in another thread raises ``DeviceError``. None follows."""
+
+
+class DevicePlugin(Protocol):
+    """A kind of device.
+
+    ``options`` is a frozen dataclass of the keys that ``[device]`` takes in a recipe beside ``name``.
+    """
+
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def options(self) -> type[Any]:
+        """Frozen dataclass of its recipe keys, see ``jcw_core.options``."""
+
+    def open(self, options: Any) -> Device:
+        """Connect. ``options`` is an instance of ``self.options``.
+
+        Raises:
+            DeviceError: the device is absent or refuses.
+        """

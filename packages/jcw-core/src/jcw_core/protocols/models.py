@@ -1,0 +1,48 @@
+"""Where networks come from, and the files that models go to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from jcw_core.model import Model
+from jcw_core.network import Network
+from jcw_core.space import Bound
+
+
+class Backbone(Protocol):
+    """A family of networks."""
+
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def bounds(self) -> Sequence[Bound]:
+        """Default bounds of its search space; the first that matches a layer holds."""
+
+    def build(
+        self,
+        *,
+        num_classes: int = 1000,
+        width: float = 1.0,
+        input_size: int = 224,
+        in_channels: int = 3,
+    ) -> Network:
+        """Return the network. ``width`` scales all channels; ``input_size`` is height and width."""
+
+
+class Exporter(Protocol):
+    """Writes a model for some runtime; ``suffix`` begins with a dot."""
+
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def suffix(self) -> str:
+        """End of its file names, with the dot."""
+
+    def export(self, model: Model, path: Path) -> None:
+        """Write ``path`` atomically. Raises ``JcwError`` for a network the format cannot hold."""

@@ -1,0 +1,87 @@
+"""What a search minimises, and how it chooses who survives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jcw_core.space import Population, SearchSpace
+
+if TYPE_CHECKING:
+    from jcw_core.context import Context
+
+
+class Evaluator(Protocol):
+    """An objective that has its data at hand."""
+
+    def begin_generation(self, parents: Population, generation: int) -> bool:
+        """Called before the first evaluation (generation 0) and before each later generation.
+
+        Returns:
+            True when values given earlier no longer hold and the parents must be evaluated again.
+        """
+
+    def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
+        """One value per architecture, (n,); smaller is better. Raises ``JcwError``."""
+
+
+class Objective(Protocol):
+    """A quantity that the search minimises; ``unit`` is for people, e.g. ``"ms"``.
+
+    ``needs`` names the run's files that it reads, so that the stages that make them run first.
+    """
+
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of its values, for people."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Files of the run that it reads."""
+
+    def open(self, context: Context) -> Evaluator:
+        """Load what the evaluation needs (a table, a supernet) from the run."""
+
+
+@runtime_checkable
+class Configured(Protocol):
+    """What an ``Objective`` may have besides: recipe tables that change its values beyond its files."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the tables, each owned by a stage."""
+
+
+class Selection(Protocol):
+    """A strategy that chooses the next population."""
+
+    @property
+    def name(self) -> str:
+        """What recipes call it."""
+
+    def select(
+        self,
+        objectives: NDArray[np.float64],
+        size: int,
+        rng: np.random.Generator,
+        *,
+        limits: NDArray[np.float64],
+    ) -> NDArray[np.intp]:
+        """Choose survivors.
+
+        Args:
+            objectives: (n, objectives); latency first, smaller is better.
+            size: how many to choose, at most n.
+            rng: the only source of randomness.
+            limits: (2, objectives); row 0 the values of the space's smallest architecture, row 1
+                those of its largest.
+
+        Returns:
+            ``size`` different indices into ``objectives``.
+        """

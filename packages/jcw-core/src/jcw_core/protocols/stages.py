@@ -1,0 +1,105 @@
+"""The steps of a run, what they tell of their progress, and what they add to its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from jcw_core.context import Context
+    from jcw_core.recipe import Recipe
+    from jcw_core.registry import Registry
+
+
+class Stage(Protocol):
+    """One step of a run.
+
+    Args:
+        name: for people and for ``jcw run --until``.
+        section: the recipe table that this stage owns, ``""`` for none.
+        options: frozen dataclass of that table's keys; ``None`` without a table.
+        reads: recipe tables that change its result (``run``, ``network``, ``data``, ``device``,
+            ``space`` or another stage's), its own left out.
+        makes: files relative to the run directory.
+    """
+
+    @property
+    def name(self) -> str:
+        """What ``jcw run --until`` calls it."""
+
+    @property
+    def section(self) -> str:
+        """The recipe table that it owns, or ``""``."""
+
+    @property
+    def options(self) -> type[Any] | None:
+        """Frozen dataclass of its recipe keys, see ``jcw_core.options``."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Further recipe tables that change its result."""
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        """Files that it writes in every run."""
+
+    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+        """Files that other stages make and this one reads.
+
+        The stage runs after theirs, and is skipped while what it made matches its inputs.
+        """
+
+    def run(self, context: Context) -> Sequence[str]:
+        """Write all of ``makes``; return the names of further files that were written.
+
+        Checkpoints go to ``context.directory.scratch(name)``. Raises ``JcwError``.
+        """
+
+
+@runtime_checkable
+class Delegating(Protocol):
+    """What a ``Stage`` may have besides, when plugins that the recipe names do part of its work."""
+
+    def plugins_read(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+        """Recipe tables that change what those plugins do, beside its own ``reads``."""
+
+
+class ReportSection(Protocol):
+    """A part of the report: merged into ``report.json`` under ``name``, drawn in ``report.html``."""
+
+    @property
+    def name(self) -> str:
+        """Its key in ``report.json``."""
+
+    @property
+    def title(self) -> str:
+        """Heading in the page."""
+
+    @property
+    def order(self) -> int:
+        """Place in the page; smaller comes first."""
+
+    def data(self, context: Context) -> Mapping[str, Any] | None:
+        """JSON-ready data, or None when the run has nothing for it."""
+
+    def html(self, data: Mapping[str, Any]) -> str:
+        """HTML of the section's body; see ``jcw_core.charts`` for plots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a stage has come.
+
+    Args:
+        stage: its name.
+        unit: what is counted: ``"generation"``, ``"epoch"``, ``"layer"``, ``"model"``.
+        done, total: counts.
+        detail: a few words, e.g. ``"error 12.3 %"``.
+    """
+
+    stage: str
+    unit: str
+    done: int
+    total: int
+    detail: str = ""

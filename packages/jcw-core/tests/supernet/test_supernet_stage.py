@@ -1,0 +1,167 @@
+"""The stage and its objectives. A run in a process of its own can be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from supernet_samples import Blobs, residual
+
+from jcw_core.context import Context
+from jcw_core.hookspecs import hookimpl
+from jcw_core.pipeline import run
+from jcw_core.recipe import load_recipe
+from jcw_core.records import SUPERNET
+from jcw_core.registry import Registry
+from jcw_core.run_directory import RunDirectory
+from jcw_core.supernet.evaluator import SupernetEvaluator
+from jcw_core.supernet.stage import SupernetStage
+
+
+class BlobData:
+    name = "blobs"
+
+    @dataclass(frozen=True)
+    class Options:
+        count: int = 200
+
+    options = Options
+
+    def open(self, split: str, options: Options) -> Blobs:
+        return Blobs(options.count)
+
+
+class Plugin:
+    def __init__(self, kill_after: int = 0) -> None:
+        self.kill_after = kill_after
+        self.events: list[str] = []
+
+    @hookimpl
+    def jcw_register_datasets(self) -> list[BlobData]:
+        return [BlobData()]
+
+    @hookimpl
+    def jcw_register_stages(self) -> list[SupernetStage]:
+        return [SupernetStage()]
+
+    @hookimpl
+    def jcw_progress(self, event) -> None:  # type: ignore[no-untyped-def]
+        self.events.append(event.detail)
+        if len(self.events) == self.kill_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+RECIPE = """
+[run]
+threads = 1
+[network]
+file = "network.json"
+[data]
+name = "blobs"
+holdout = 40
+[supernet]
+mode = "MODE"
+epochs = 4
+warmup_epochs = 2
+batch_size = 16
+calibration_images = 60
+crop_padding = 1
+flip = true
+"""
+
+
+def open_run(folder: Path, mode: str = "continuous", *, kill_after: int = 0) -> tuple[Context, Plugin]:
+    (folder / "network.json").write_text(residual().to_json())
+    (folder / "recipe.toml").write_text(RECIPE.replace("MODE", mode))
+    plugin = Plugin(kill_after)
+    registry = Registry({"test": plugin}, installed=False)
+    return Context(
+        load_recipe(folder / "recipe.toml", registry), registry, RunDirectory(folder / "run")
+    ), plugin
+
+
+def generation(context: Context, number: int) -> np.ndarray:
+    """Values of six parents, as a search would give them."""
+    return context.space.sample(6, np.random.default_rng(number))
+
+
+def search(folder: Path, mode: str, kill_after: int) -> None:
+    """A supernet and two generations; the evaluated errors go to a file."""
+    context, _ = open_run(folder, mode, kill_after=kill_after)
+    run(context, until="supernet")
+    evaluator = SupernetEvaluator(context, "loss")
+    values = []
+    for number in range(2):
+        evaluator.begin_generation(generation(context, number), number)
+        values.append(evaluator.evaluate(context.space, generation(context, number)))
+    np.save(folder / "values.npy", np.array(values))
+
+
+def in_a_process(folder: Path, mode: str, kill_after: int) -> int:
+    code = f"import test_supernet_stage as t, pathlib; t.search(pathlib.Path({str(folder)!r}), {mode!r}, {kill_after})"
+    here = Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here.parent}", "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode
+
+
+@pytest.mark.parametrize(("mode", "kills"), [("continuous", [2]), ("per-generation", [1, 2])])
+def test_a_killed_run_ends_with_the_same_bits(tmp_path: Path, mode: str, kills: list[int]) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    whole.mkdir()
+    broken.mkdir()
+    search(whole, mode, 0)
+    for kill_after in kills:
+        assert in_a_process(broken, mode, kill_after) == -signal.SIGKILL
+    search(broken, mode, 0)
+    assert (whole / "run" / SUPERNET).read_bytes() == (broken / "run" / SUPERNET).read_bytes()
+    values = [np.load(folder / "values.npy", allow_pickle=False) for folder in (whole, broken)]
+    assert np.array_equal(*values)
+    assert np.ptp(values[0]) > 0
+
+
+def test_generations_are_trained_on_their_parents(tmp_path: Path) -> None:
+    context, plugin = open_run(tmp_path, "per-generation")
+    run(context, until="supernet")
+    assert len(plugin.events) == 2
+    evaluator = SupernetEvaluator(context, "error")
+    population = generation(context, 5)
+    assert evaluator.begin_generation(population, 0)
+    first = evaluator.evaluate(context.space, population)
+    assert len(plugin.events) == 4
+    assert evaluator.begin_generation(generation(context, 6), 1)
+    assert evaluator.begin_generation(population, 0)
+    assert np.array_equal(first, evaluator.evaluate(context.space, population))
+
+
+def test_the_supernet_learns_and_evaluation_changes_nothing(tmp_path: Path) -> None:
+    context, _ = open_run(tmp_path)
+    run(context, until="supernet")
+    evaluator = SupernetEvaluator(context, "error")
+    assert not evaluator.begin_generation(generation(context, 0), 0)
+    population = np.stack([context.space.maximum, *context.space.sample(5, np.random.default_rng(0))])
+    errors = evaluator.evaluate(context.space, population)
+    assert errors[0] < 0.4  # 0.8 is chance
+    assert ((errors >= 0) & (errors <= 1)).all()
+    assert np.array_equal(errors, evaluator.evaluate(context.space, population))
+    backwards = evaluator.evaluate(context.space, population[::-1])
+    assert np.array_equal(errors, backwards[::-1])
+
+
+def test_threads_do_not_change_what_is_estimated(tmp_path: Path) -> None:
+    context, _ = open_run(tmp_path)
+    run(context, until="supernet")
+    population = context.space.sample(6, np.random.default_rng(0))
+    alone = SupernetEvaluator(context, "loss").evaluate(context.space, population)
+    (tmp_path / "recipe.toml").write_text(
+        (tmp_path / "recipe.toml").read_text().replace("threads = 1", "threads = 3")
+    )
+    together = Context(
+        load_recipe(tmp_path / "recipe.toml", context.registry), context.registry, context.directory
+    )
+    assert np.array_equal(alone, SupernetEvaluator(together, "loss").evaluate(together.space, population))

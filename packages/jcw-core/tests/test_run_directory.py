@@ -1,0 +1,73 @@
+"""Run directories: one process at a time, and what is finished stays so until its inputs change."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jcw_core.errors import JcwError
+from jcw_core.run_directory import RunDirectory
+
+
+def test_a_run_is_worked_on_by_one_process(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path / "run")
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom jcw_core.run_directory import RunDirectory\n"
+        "with RunDirectory(Path(sys.argv[1])).locked():\n    print('locked', flush=True)\n    sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(directory.root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        with pytest.raises(JcwError, match="another process is working on this run"), directory.locked():
+            pass
+        other.kill()
+        other.wait()
+        with directory.locked():
+            pass
+
+
+def test_a_stage_is_finished_until_inputs_or_outputs_change(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    (tmp_path / "input").write_text("in")
+    (tmp_path / "output").write_text("out")
+
+    def key(option: str = "1") -> str:
+        return directory.inputs_key({"option": option}, {"input": tmp_path / "input"})
+
+    first = key()
+    assert not directory.is_finished("stage", first)
+    checkpoint = directory.scratch("stage") / "checkpoint"
+    checkpoint.touch()
+    directory.finish("stage", first, ("output",))
+    assert directory.is_finished("stage", first)
+    assert not checkpoint.exists()
+    assert not directory.is_finished("stage", key("2"))
+    (tmp_path / "input").write_text("other")
+    assert not directory.is_finished("stage", key())
+    (tmp_path / "output").write_text("damaged")
+    assert not directory.is_finished("stage", first)
+
+
+@pytest.mark.parametrize("record", ["", "[]", "3", '{"inputs": "k"}', '{"inputs": "k", "outputs": 5}'])
+def test_a_damaged_record_means_not_finished(tmp_path: Path, record: str) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.scratch("stage")
+    directory.finish("stage", "k", ())
+    (tmp_path / ".state" / "stage.json").write_text(record)
+    assert not directory.is_finished("stage", "k")
+
+
+def test_checkpoints_of_other_inputs_are_dropped(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.claim_scratch("stage", "one")
+    checkpoint = directory.scratch("stage") / "checkpoint"
+    checkpoint.touch()
+    directory.claim_scratch("stage", "one")
+    assert checkpoint.exists()
+    directory.claim_scratch("stage", "two")
+    assert not checkpoint.exists()

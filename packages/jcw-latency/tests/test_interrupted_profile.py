@@ -1,0 +1,111 @@
+"""Profiles that go on where another one ended: killed, with a dead device, or coarser."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from latency_samples import SyntheticDevice, assert_same_times, measured
+from numpy.typing import NDArray
+
+from jcw_core.errors import DeviceError
+from jcw_core.network import Network
+from jcw_core.problem import LayerProblem
+
+
+class Dying(SyntheticDevice):
+    """Args: lives: calls that it answers."""
+
+    lives = 1
+
+    def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
+        if self.lives == 0:
+            raise DeviceError("device 'synthetic' died")
+        self.lives -= 1
+        return super().measure(problems, rounds=rounds)
+
+
+def test_what_a_dying_device_measured_is_kept(network: Network, tmp_path: Path) -> None:
+    partial = tmp_path / "partial.npz"
+    dying, fresh = Dying(), SyntheticDevice()
+    with pytest.raises(DeviceError, match="died"):
+        measured(network, dying, partial)
+    table = measured(network, fresh, partial)
+    assert dying.visits
+    assert not set(dying.visits) & set(fresh.visits)
+    assert_same_times(table, measured(network, SyntheticDevice()))
+
+
+@pytest.mark.parametrize("change", ["device", "damage"])
+def test_a_partial_profile_of_something_else_is_not_used(
+    network: Network, tmp_path: Path, change: str
+) -> None:
+    partial = tmp_path / "partial.npz"
+    measured(network, SyntheticDevice(), partial)
+    device = SyntheticDevice()
+    if change == "damage":
+        partial.write_bytes(partial.read_bytes()[:-30])
+    if change == "device":
+        other = replace(device.describe(), versions={"formula": "2"})
+        device.describe = lambda: other  # type: ignore[method-assign]
+    measured(network, device, partial)
+    assert device.visits
+
+
+def test_a_finer_grid_takes_over_the_points_of_a_coarser_one(network: Network, tmp_path: Path) -> None:
+    partial = tmp_path / "partial.npz"
+    coarse, fine = SyntheticDevice(), SyntheticDevice()
+    measured(network, coarse, partial, widths=2)
+    table = measured(network, fine, partial, widths=4)
+    assert not set(coarse.visits) & set(fine.visits)
+    assert_same_times(table, measured(network, SyntheticDevice(), widths=4))
+
+
+KILLED = """
+import sys, time
+sys.path.insert(0, sys.argv[1]); sys.path.insert(0, sys.argv[2])
+import numpy as np
+from pathlib import Path
+from core_networks import small_resnet
+from latency_samples import SyntheticDevice, quick_options
+import jcw_latency.profiling as profiling
+profiling._SAVE_SECONDS = 0.0
+profiling.batches.__globals__['_BATCH_SIZE'] = 20
+
+class Slow(SyntheticDevice):
+    def measure(self, problems, *, rounds):
+        time.sleep(0.05)
+        print(len(self.visits), flush=True)
+        return super().measure(problems, rounds=rounds)
+
+profiling.profile(small_resnet(width=16), Slow(), quick_options(), rng=np.random.default_rng(0),
+                  partial=Path(sys.argv[3]))
+"""
+
+
+def test_killed_at_any_moment_it_goes_on(network: Network, tmp_path: Path) -> None:
+    here = Path(__file__).parent
+    folders = [str(here), str(here.parents[1] / "jcw-core" / "tests")]
+    partial = tmp_path / "partial.npz"
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, *folders, str(partial)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if int(line) >= 100:
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    process.stdout.close()
+    assert process.wait() == -signal.SIGKILL
+    device = SyntheticDevice()
+    table = measured(network, device, partial)
+    points = table.settings["points"]
+    assert 0 < len(device.visits) <= points - 60
+    assert_same_times(table, measured(network, SyntheticDevice()))

@@ -1,0 +1,115 @@
+"""``jcw profile``, ``jcw predict`` and ``jcw check``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from latency_samples import Plugin
+
+from jcw_core import records
+from jcw_core.cli import build
+from jcw_core.errors import DeviceError, JcwError
+from jcw_core.files import write_json
+from jcw_core.fusion import fuse
+from jcw_core.network import Network
+from jcw_core.registry import Registry
+from jcw_core.space import SearchSpace
+from jcw_latency import LatencyPredictor, LatencyTable
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry({"synthetic": Plugin()})
+
+
+def jcw(registry: Registry, *arguments: object) -> str:
+    result = CliRunner().invoke(build(registry), [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_profile_predict_check(
+    registry: Registry, network: Network, table: LatencyTable, tmp_path: Path
+) -> None:
+    (tmp_path / "net.json").write_text(network.to_json())
+    made = tmp_path / "made.npz"
+    jcw(registry, "profile", tmp_path / "net.json", "--device", "synthetic", "-o", made,
+        "--set", "widths=4", "--set", "densities=5")  # fmt: skip
+    assert not list(tmp_path.glob("*.partial"))
+    np.testing.assert_array_equal(LatencyTable.read(made).grids[2].ms, table.grids[2].ms)
+
+    again = tmp_path / "again.npz"
+    jcw(registry, "profile", tmp_path / "net.json", "--device", "recorded", "--option", f"table={made}", "-o", again,
+        "--set", "widths=4", "--set", "densities=5")  # fmt: skip
+    np.testing.assert_allclose(LatencyTable.read(again).grids[2].ms, table.grids[2].ms, rtol=1e-12)
+
+    space = SearchSpace.of(network)
+    population = space.sample(3, np.random.default_rng(0))
+    expected = LatencyPredictor(table, space).predict(population)
+    members = [space.architecture(row) for row in population]
+    write_json(tmp_path / "one.json", members[0].to_dict())
+    candidates = [records.Candidate(m, {"latency": 1.0}) for m in members]
+    records.Front("small", {"latency": "ms"}, candidates).write(tmp_path / "front.json")
+    rows = json.loads(
+        jcw(registry, "predict", made, tmp_path / "one.json", tmp_path / "front.json", "--json")
+    )
+    assert [r["latency_ms"] for r in rows] == pytest.approx([expected[0], *expected], rel=0.02)
+    printed = jcw(registry, "predict", made, tmp_path / "one.json", "--layers")
+    assert all(unit.name in printed for unit in fuse(network))
+
+    # Before click 8.2 its runner hands over progress, which goes to stderr, with the output.
+    found = json.loads(jcw(registry, "check", made, "--networks", 5, "--json").strip().splitlines()[-1])
+    assert found["networks"] == 5
+    assert found["mape"] < 0.01
+    plain = jcw(registry, "check", again, "--networks", 5, "--option", f"table={made}")
+    assert "layer by layer" in plain
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["profile", "resnet18", "--device", "nowhere"], "unknown device 'nowhere'"),
+        (["profile", "lenet", "--device", "synthetic"], "unknown backbone 'lenet'"),
+        (["profile", "none.json", "--device", "synthetic"], r"none\.json: .*No such file"),
+        (["profile", "resnet18", "--device", "synthetic", "--option", "noise"], "KEY=VALUE"),
+        (["profile", "resnet18", "--device", "synthetic", "--option", "noise=-1"], "noise: -1.* impossible"),
+        (["profile", "resnet18", "--device", "synthetic", "--set", "width=3"], "did you mean 'widths'"),
+        (["profile", "resnet18", "--device", "recorded"], "table: is missing"),
+        (["predict", "none.npz", "a.json"], r"none\.npz: no such file"),
+        (["predict", "table.npz", "a.json"], r"a\.json: no such file"),
+        (["predict", "table.npz", "bad.json"], r"bad\.json: an architecture is"),
+        (["predict", "table.npz", "wide.json"], "width of 'stem' is 400"),
+        (["predict", "table.npz", "good.json", "--network", "other"], "no network 'other'"),
+        (["check", "table.npz", "--device", "host2"], "unknown device 'host2'"),
+    ],
+)
+def test_bad_input(
+    registry: Registry,
+    table_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(table_file.parent)
+    write_json(Path("bad.json"), {"widths": 3})
+    write_json(Path("good.json"), {"widths": {}, "densities": {}})
+    write_json(Path("wide.json"), {"widths": {"stem": 400}, "densities": {}})
+    before = table_file.read_bytes()
+    with pytest.raises(JcwError, match=message) as caught:
+        CliRunner().invoke(build(registry), [*arguments], catch_exceptions=False)
+    assert "\n" not in str(caught.value)
+    assert table_file.read_bytes() == before
+
+
+def test_an_engine_that_changed_is_refused(registry: Registry, table_file: Path, tmp_path: Path) -> None:
+    table = LatencyTable.read(table_file)
+    device: Any = table.device
+    object.__setattr__(device, "versions", {"formula": "0"})
+    table.write(table_file)
+    with pytest.raises(DeviceError, match="profile again"):
+        jcw(registry, "check", table_file, "--networks", 2)

@@ -1,0 +1,70 @@
+"""The recorded device: what is in a table is answered, what is not is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from latency_samples import SyntheticDevice, seconds_of
+
+from jcw_core.architecture import Architecture
+from jcw_core.errors import DeviceError
+from jcw_core.network import Network
+from jcw_core.problem import LayerProblem
+from jcw_core.space import SearchSpace
+from jcw_latency import LatencyPredictor, LatencyTable
+from jcw_latency.axes import at
+from jcw_latency.guard import GuardedDevice
+from jcw_latency.network_runs import NetworkRuns
+from jcw_latency.plan import make_plan
+from jcw_latency.recorded import RecordedDevice
+
+
+def test_recorded_device_answers_what_was_measured(network: Network, table: LatencyTable) -> None:
+    device, plan = RecordedDevice(table, Path("table.npz")), make_plan(network, widths=4, densities=5, step=4)
+    times = device.measure(plan.problems, rounds=3)
+    assert times.shape == (3, len(plan.problems))
+    np.testing.assert_allclose(times, SyntheticDevice().measure(plan.problems, rounds=3), rtol=1e-12)
+    assert device.describe().cpu == "formula"
+
+
+def test_recorded_device_tells_second_convolutions_apart(table: LatencyTable) -> None:
+    device = RecordedDevice(table, Path("table.npz"))
+    pair = next(grid.problem for grid in table.grids if grid.problem.then is not None)
+    narrow = at(pair, {"in": 6, "out": 5, "density": 0.0})
+    assert narrow.then is not None
+    assert (narrow.then.in_channels, narrow.then.groups) == (5, 5)
+    assert device.measure([narrow], rounds=1)[0, 0] == pytest.approx(seconds_of(narrow), rel=1e-12)
+    for then in (replace(narrow.then, activation="relu"), replace(narrow.then, stride=(2, 2))):
+        with pytest.raises(DeviceError, match="it has no layer"):
+            device.measure([replace(narrow, then=then)], rounds=1)
+    # Another layer of the network has its first one's shape.
+    alone = replace(narrow, then=None)
+    assert device.measure([alone], rounds=1)[0, 0] == pytest.approx(seconds_of(alone), rel=1e-12)
+
+
+def test_networks_of_one_channel_are_recorded_layers(network: Network, table: LatencyTable) -> None:
+    """Cut to one channel, a depthwise convolution looks like any other, but is timed as what it was."""
+    guarded = GuardedDevice(RecordedDevice(table, Path("table.npz")), 60.0)
+    runs = NetworkRuns(
+        network,
+        [Architecture({"branch": 1, "stem": 1}, {})],
+        guarded,
+        None,
+        rounds=1,
+        rng=np.random.default_rng(0),
+        folder=Path(),
+    )
+    predictor = LatencyPredictor(table, SearchSpace.of(network, step=1))
+    expected = sum(predictor.breakdown(runs.chosen[0]).values())
+    assert runs.finish()[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_recorded_device_says_what_it_lacks(table: LatencyTable, tmp_path: Path) -> None:
+    device = RecordedDevice(table, Path("table.npz"))
+    with pytest.raises(DeviceError, match=r"table.npz: made for small; it has no layer"):
+        device.measure([LayerProblem("conv2d", 3, 99, 99, 16, (3, 3))], rounds=1)
+    with pytest.raises(DeviceError, match="cannot run models"):
+        device.measure_models([tmp_path], rounds=1)
