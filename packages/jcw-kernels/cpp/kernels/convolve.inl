@@ -43,10 +43,60 @@ JCW_INLINE void accumulate(Tile<R, N>& tile, const float* in, const std::int32_t
   }
 }
 
+template <int R, int N>
+JCW_INLINE void start(Tile<R, N>& tile, const float* bias) {
+  JCW_UNROLL
+  for (int r = 0; r < R; ++r) {
+    const vec from = Isa::set(bias[r]);
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) tile.sum[r][n] = from;
+  }
+}
+
 template <int R>
 struct ConvolveTiles {
   const Convolution& conv;
   int group_begin, group_end;
+
+  // Whole groups, one block, no activation but bounds: with few entries, what else a tile takes counts, and most of all
+  // what it writes to the stack, since a tile is bound by its stores.
+  template <Clamp clamp, int N>
+  __attribute__((noinline)) void pass(int whole, std::ptrdiff_t pixel, int tiles) const {
+    const Target& to = conv.target;
+    const std::ptrdiff_t plane = to.out_plane;
+    for (int group = group_begin; group < whole; ++group) {
+      const std::int32_t first = conv.starts[group], count = conv.starts[group + 1] - first;
+      const std::int32_t* offsets = conv.offsets + (conv.dense_starts ? conv.dense_starts[0] : first);
+      const float* weights = conv.weights + std::ptrdiff_t{first} * R;
+      const float* in = conv.in + pixel;
+      const std::uint32_t* mask = to.mask + pixel;
+      const float* residual = to.residual ? to.residual + group * R * to.residual_plane + pixel : nullptr;
+      float* out = to.out + group * R * plane + pixel;
+      for (int i = 0; i < tiles; ++i) {
+        if constexpr (Isa::prefetches_all) prefetch_outputs<N>(group + 1, pixel + i * N * Isa::width);
+        Tile<R, N> tile;
+        start(tile, to.bias + group * R);
+        accumulate<R, N>(tile, in, offsets, weights, count);
+        if (residual) {
+          add<R, N>(tile, residual, to.residual_plane, R);
+          residual += N * Isa::width;
+        }
+        store<clamp, R, N>(tile, out, plane, mask, R);
+        in += N * Isa::width;
+        mask += N * Isa::width;
+        out += N * Isa::width;
+      }
+    }
+  }
+
+  template <int N>
+  void pass(int whole, std::ptrdiff_t pixel, int tiles) const {
+    switch (clamp_of(conv.target.activation)) {
+      case Clamp::none: return pass<Clamp::none, N>(whole, pixel, tiles);
+      case Clamp::low: return pass<Clamp::low, N>(whole, pixel, tiles);
+      case Clamp::both: return pass<Clamp::both, N>(whole, pixel, tiles);
+    }
+  }
 
   template <int N>
   JCW_INLINE void one(int block, int group, std::ptrdiff_t pixel) const {
@@ -56,16 +106,10 @@ struct ConvolveTiles {
     const std::int32_t offset = conv.dense_starts ? conv.dense_starts[block] : first;
     if constexpr (Isa::prefetches_all) prefetch_outputs<N>(group + 1, pixel);
     Tile<R, N> tile;
-    if (block == 0) {
-      JCW_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const vec bias = Isa::set(to.bias[group * R + r]);
-        JCW_UNROLL
-        for (int n = 0; n < N; ++n) tile.sum[r][n] = bias;
-      }
-    } else {
+    if (block == 0)
+      start(tile, to.bias + group * R);
+    else
       resume(tile, group, pixel);
-    }
     accumulate<R, N>(tile, conv.in + pixel, conv.offsets + offset, conv.weights + std::ptrdiff_t{first} * R, count);
     if (block + 1 == conv.blocks)
       finish<R, N>(tile, to, group * R, pixel);
@@ -114,11 +158,14 @@ struct ConvolveTiles {
   // cache while all groups pass over it.
   template <int N>
   __attribute__((noinline)) void run(int first, int tiles) const {
+    const bool plain = conv.blocks == 1 && only_clamps(conv.target.activation);
+    const int whole = plain ? smaller(group_end, conv.target.channels / R) : group_begin;
     const int step = conv.blocks > 1 ? 1 : 2;
     for (int t = 0; t < tiles; t += step) {
       const int last = smaller(tiles, t + step);
+      if (group_begin < whole) pass<N>(whole, std::ptrdiff_t{first + t * N} * Isa::width, last - t);
       for (int block = 0; block < conv.blocks; ++block)
-        for (int group = group_begin; group < group_end; ++group)
+        for (int group = larger(group_begin, whole); group < group_end; ++group)
           for (int i = t; i < last; ++i) one<N>(block, group, std::ptrdiff_t{first + i * N} * Isa::width);
     }
   }

@@ -105,7 +105,7 @@ struct RowTiles {
       for (int r = 0; r < width; ++r) {
         if (r >= planes) break;
         if (residual) rows[r] = rows[r] + I::load(residual + r * to.residual_plane);
-        rows[r] = clamped<clamp>(rows[r]);
+        rows[r] = Bounds<clamp>()(rows[r]);
         if constexpr (clamp == Clamp::none) rows[r] = activated(rows[r], to.activation);
         I::store_first(out + r * to.out_plane, pixels, rows[r]);
       }

@@ -40,24 +40,58 @@ JCW_INLINE Clamp clamp_of(Activation activation) {
   return activation == Activation::relu ? Clamp::low : activation == Activation::relu6 ? Clamp::both : Clamp::none;
 }
 
+JCW_INLINE bool only_clamps(Activation activation) {
+  return activation == Activation::none || clamp_of(activation) != Clamp::none;
+}
+
+// Read anew for each tile: held in registers, they push a sum out of the loop over entries.
+constexpr volatile float kBounds[] = {0.0f, 6.0f};
+
 template <Clamp clamp>
-JCW_INLINE vec clamped(vec value) {
-  if constexpr (clamp != Clamp::none) value = Isa::max(Isa::set(0.0f), value);
-  if constexpr (clamp == Clamp::both) value = Isa::min(Isa::set(6.0f), value);
-  return value;
+struct Bounds {
+  vec low, high;
+
+  JCW_INLINE Bounds() {
+    if constexpr (clamp != Clamp::none) low = Isa::set(kBounds[0]);
+    if constexpr (clamp == Clamp::both) high = Isa::set(kBounds[1]);
+  }
+
+  JCW_INLINE vec operator()(vec value) const {
+    if constexpr (clamp != Clamp::none) value = Isa::max(low, value);
+    if constexpr (clamp == Clamp::both) value = Isa::min(high, value);
+    return value;
+  }
+};
+
+// Keeps the compiler from working out the addresses of all rows ahead: there are not enough registers for them.
+template <class T>
+JCW_INLINE void step(T*& row, std::ptrdiff_t plane) {
+  row += plane;
+  asm("" : "+r"(row));
 }
 
 // Vectors of intrinsics may alias anything, so a mask that is loaded within the rows is loaded for each.
 template <Clamp clamp, int R, int N>
 JCW_INLINE void store(const Tile<R, N>& tile, float* out, std::ptrdiff_t plane, const std::uint32_t* mask, int rows) {
+  const Bounds<clamp> bounded;
+  decltype(Isa::mask(mask)) kept[N];
   JCW_UNROLL
-  for (int n = 0; n < N; ++n) {
-    const auto kept = Isa::mask(mask + n * Isa::width);
+  for (int n = 0; n < N; ++n) kept[n] = Isa::mask(mask + n * Isa::width);
+  JCW_UNROLL
+  for (int r = 0; r < R; ++r, step(out, plane)) {
+    if (r >= rows) break;
     JCW_UNROLL
-    for (int r = 0; r < R; ++r) {
-      if (r >= rows) break;
-      Isa::store(out + r * plane + n * Isa::width, Isa::keep(clamped<clamp>(tile.sum[r][n]), kept));
-    }
+    for (int n = 0; n < N; ++n) Isa::store(out + n * Isa::width, Isa::keep(bounded(tile.sum[r][n]), kept[n]));
+  }
+}
+
+template <int R, int N>
+JCW_INLINE void add(Tile<R, N>& tile, const float* in, std::ptrdiff_t plane, int rows) {
+  JCW_UNROLL
+  for (int r = 0; r < R; ++r, step(in, plane)) {
+    if (r >= rows) break;
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) tile.sum[r][n] = tile.sum[r][n] + Isa::load(in + n * Isa::width);
   }
 }
 
@@ -67,22 +101,13 @@ JCW_INLINE void finish(Tile<R, N>& tile, const Target& to, int channel, std::ptr
   float* out = to.out + channel * to.out_plane + pixel;
   const std::uint32_t* mask = to.mask + pixel;
   const int rows = smaller(R, to.channels - channel);
-  if (to.residual) {
-    const float* residual = to.residual + channel * to.residual_plane + pixel;
-    JCW_UNROLL
-    for (int r = 0; r < R; ++r) {
-      if (r >= rows) break;
-      JCW_UNROLL
-      for (int n = 0; n < N; ++n)
-        tile.sum[r][n] = tile.sum[r][n] + Isa::load(residual + r * to.residual_plane + n * Isa::width);
-    }
-  }
+  if (to.residual) add<R, N>(tile, to.residual + channel * to.residual_plane + pixel, to.residual_plane, rows);
   switch (clamp_of(to.activation)) {
     case Clamp::none: store<Clamp::none>(tile, out, to.out_plane, mask, rows); break;
     case Clamp::low: return store<Clamp::low>(tile, out, to.out_plane, mask, rows);
     case Clamp::both: return store<Clamp::both>(tile, out, to.out_plane, mask, rows);
   }
-  if (to.activation != Activation::none)
+  if (!only_clamps(to.activation))
     for (int r = 0; r < rows; ++r) activate(out + r * to.out_plane, N, to.activation, mask);
 }
 

@@ -90,8 +90,8 @@ JCW_INLINE void store_first(float* out, int count, vec low, vec high) {
 JCW_INLINE vec completed(vec value, Activation activation) {
   switch (activation) {
     case Activation::none: return value;
-    case Activation::relu: return clamped<Clamp::low>(value);
-    case Activation::relu6: return clamped<Clamp::both>(value);
+    case Activation::relu: return Bounds<Clamp::low>()(value);
+    case Activation::relu6: return Bounds<Clamp::both>()(value);
     default: return activated(value, activation);
   }
 }
