@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import kernel_reference as reference
 import numpy as np
 import pytest
-from kernel_samples import check, conv_bound, conv_network, weights_for
+from kernel_samples import EPS, check, conv_bound, conv_network, weights_for
+
+from jcw_core.network_builder import NetworkBuilder
 
 ONE_GROUP = 1e-9
 
@@ -111,6 +114,24 @@ def test_depthwise_strips(kernel, stride, out, residual, isa, rng):
         residual=residual,
     )
     run(network, 1.0, isa, rng)
+
+
+@pytest.mark.parametrize("next_kernel", [3, 5])
+@pytest.mark.parametrize("width", [5, 6, 7, 8])
+@pytest.mark.parametrize("height", [1, 2, 7, 8, 9, 16, 17])
+@pytest.mark.parametrize("cut", [0, 1])
+def test_depthwise_by_two_with_several_rows_in_a_vector(cut, height, width, next_kernel, isa, rng):
+    """The padding that the next layer asks for makes rows half of a vector long, and a little more and less."""
+    b = NetworkBuilder("two", (3, 2 * height - cut, 2 * width - cut))
+    b.depthwise("one", 3, 2)
+    b.add("relu6", "relu6")
+    b.depthwise("two", next_kernel)
+    network = b.build()
+    arrays = weights_for(network, rng)
+    image = rng.standard_normal((1, *network.input_shape), dtype=np.float32)
+    plain = {name: np.abs(array) for name, array in arrays.items()}
+    largest = reference.run(network, plain, np.abs(image[0])).max()
+    check(network, arrays, image, 64 * EPS * largest, isa=isa)
 
 
 @pytest.mark.parametrize("groups", [2, 3, 5])
