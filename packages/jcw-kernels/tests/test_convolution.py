@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import kernel_reference as reference
 import numpy as np
 import pytest
-from kernel_samples import check, conv_bound, conv_network, weights_for
+from kernel_samples import EPS, check, conv_bound, conv_network, weights_for
+
+from jcw_core.network_builder import NetworkBuilder
 
 ONE_GROUP = 1e-9
 
@@ -111,6 +114,25 @@ def test_depthwise_strips(kernel, stride, out, residual, isa, rng):
         residual=residual,
     )
     run(network, 1.0, isa, rng)
+
+
+@pytest.mark.parametrize("next_kernel", [3, 5])
+@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("width", [3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 33, 65])
+@pytest.mark.parametrize("height", [1, 7, 8, 9])
+@pytest.mark.parametrize("cut", [0, 1])
+def test_depthwise_by_two_of_planes_as_they_lie(cut, height, width, kernel, next_kernel, isa, rng):
+    """The image itself is split, so not the first layer. The next layer's padding lengthens the rows."""
+    b = NetworkBuilder("two", (3, 2 * height - cut, 2 * width - cut))
+    b.add("first", "relu6")
+    b.depthwise("one", kernel, 2)
+    b.add("relu6", "relu6")
+    b.depthwise("two", next_kernel)
+    network = b.build()
+    arrays = weights_for(network, rng)
+    image = rng.standard_normal((1, *network.input_shape), dtype=np.float32)
+    bound = 64 * EPS * max(16.0, np.abs(reference.run(network, arrays, image[0])).max())
+    check(network, arrays, image, bound, isa=isa)
 
 
 @pytest.mark.parametrize("groups", [2, 3, 5])

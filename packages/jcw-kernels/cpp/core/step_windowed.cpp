@@ -51,10 +51,12 @@ Kernel shaped_kernel(const Binder& binder, const Operation& o) {
 }
 
 // Throws std::logic_error unless all that such a kernel reads of planes that lie as `in` says is in their memory.
-void check_reach(const Unit& unit, const Layout& in) {
+void check_reach(const Unit& unit, const Layout& in, std::int64_t out_row) {
   // Strips read vectors of columns past the last row's end, flat runs past the last row itself.
   const std::int64_t columns = unit.stride.x * std::int64_t{(unit.out.width + kBlock - 1) / kBlock * kBlock + kBlock};
-  const std::int64_t last_row = std::int64_t{in.height} - 1 + unit.padding.y;
+  // A vector that holds two rows of the output reads for both, and there may be no second one.
+  const int second = unit.stride.y == 2 && 2 * out_row == kBlock ? 2 : 0;
+  const std::int64_t last_row = std::int64_t{in.height} - 1 + unit.padding.y + second;
   const std::int64_t last = last_row * in.row + std::max(columns, in.row + 2 * kBlock) + unit.kernel.x;
   if (unit.padding.y * in.row + unit.padding.x > in.lead() ||
       in.lead() + (in.planes - 1) * in.plane + last > in.floats())
@@ -67,7 +69,7 @@ void set_taps(const Binder& binder, const Operation& o, const Layout& in, State&
   std::vector<int> taps(static_cast<std::size_t>(unit.taps()));
   if (state.kernel) {
     std::iota(taps.begin(), taps.end(), 0);
-    check_reach(unit, in);
+    check_reach(unit, in, binder.tensor(o.write).layout.row);
   } else {
     taps = reachable_taps(unit, binder.address(o, in), state.offsets);
     binder.check_reach(o, state.offsets, 0);

@@ -10,6 +10,7 @@
 #include "phases.inl"
 #include "planes.inl"
 #include "windowed.inl"
+#include "windowed_pairs.inl"
 #include "windowed_square.inl"
 #include "windowed_strips.inl"
 #include "winograd.inl"

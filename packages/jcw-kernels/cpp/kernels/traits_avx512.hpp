@@ -14,6 +14,7 @@ struct Isa {
   static constexpr double rows_finish = 180;
   static constexpr int plain_vectors = 8;
   static constexpr int strip_vectors[] = {4, 4};  // of one row, at strides of one and two
+  static constexpr bool pairs_rows = true;  // where a vector holds two of a stride of two
   static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
   static constexpr double strided_cache = 1e9;  // never split
   static constexpr double winograd_transform = 270, winograd_tiles = 24, winograd_cache = 32e3;
@@ -40,8 +41,8 @@ struct Isa {
   static vec mask(const std::uint32_t* p) { return _mm512_loadu_ps(p); }
   static vec keep(vec v, vec mask) { return _mm512_and_ps(v, mask); }
   // Even and odd elements of 2 * width floats.
-  static void load_pair(const float* p, vec& even, vec& odd) {
-    vec a = load(p), b = load(p + width);
+  static void load_pair(const float* p, vec& even, vec& odd) { separate(load(p), load(p + width), even, odd); }
+  static void separate(vec a, vec b, vec& even, vec& odd) {
     // Keeps gcc from loading both twice, as operands of both permutations: loads across cache lines are slow.
     asm("" : "+v"(a), "+v"(b));
     const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);

@@ -14,6 +14,7 @@ struct Isa {
   static constexpr double rows_finish = 0;
   static constexpr int plain_vectors = 8;
   static constexpr int strip_vectors[] = {0, 4};  // of one row, at strides of one (none: modelled) and two
+  static constexpr bool pairs_rows = false;  // vectors are too short
   static constexpr double dense_from = 0.9, dense_from_windowed = 0.98;
   // caches of a Cortex-A72, modelled (benchmarks/arm_model.py)
   static constexpr double strided_cache = 16e3;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tile.inl"
+#include "windowed_pairs.inl"
 
 namespace {
 
@@ -175,6 +176,7 @@ struct Strips {
 
 template <int K>
 void windowed_by_two(const Windowed& window, int row_begin, int row_end, int channel_begin, int channel_end) {
+  if (K == 3 && window.weights && windowed_pairs(window, row_begin, row_end, channel_begin, channel_end)) return;
   if (window.weights)
     Strips<K, 2, true>{window, row_begin, row_end, channel_begin, channel_end}.run();
   else
