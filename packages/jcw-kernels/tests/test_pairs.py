@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import kernel_reference as reference
 import numpy as np
 import pytest
@@ -41,7 +43,10 @@ def bound(network, arrays, image):
     """eps x (terms + 1) x sum |w||x| through both, activations at most six times as steep."""
     absolute = {name: np.abs(array) for name, array in arrays.items()}
     plain = [n for n in network if n.op in ("input", "conv2d")]
-    chain = [plain[0], *(n.__class__(n.name, n.op, (p.name,), n.attributes) for p, n in zip(plain, plain[1:]))]
+    chain = [
+        plain[0],
+        *(n.__class__(n.name, n.op, (p.name,), n.attributes) for p, n in pairwise(plain)),
+    ]
     output = network.output.__class__("output", "output", (plain[-1].name,))
     total = reference.run(Network("bound", (*chain, output)), absolute, np.abs(image[0]))
     terms = arrays["wide.weight"][0].size + arrays["depthwise.weight"][0].size
