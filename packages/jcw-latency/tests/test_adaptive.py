@@ -50,8 +50,7 @@ def wide() -> Network:
 
 
 def adapted(device: SyntheticDevice, partial: Path | None = None, **changes: float) -> LatencyTable:
-    # Doubled there: one visit each.
-    options = quick_options(adaptive=True, **{"min_rounds": 1, **changes})
+    options = quick_options(adaptive=True, **changes)
     return profile(wide(), device, options, rng=np.random.default_rng(0), partial=partial)
 
 
@@ -84,7 +83,9 @@ def test_linear_layers_need_few_points() -> None:
         wide(), SyntheticDevice(), quick_options(widths=8, densities=10), rng=np.random.default_rng(0)
     )
     assert table.settings["points"] < 0.2 * full.settings["points"]
-    assert all(len(points) == 3 for grid in table.grids for points in grid.axes.values())
+    assert all(
+        len(points) == 3 for grid in table.grids if len(grid.axes) > 1 for points in grid.axes.values()
+    )
     assert error(table, device) < 1e-9
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -21,17 +22,18 @@ from jcw_latency.guard import GuardedDevice
 
 _BATCH = 10
 """Networks that are on disk and on the device at one time."""
-_PASSES = 4
-"""Visits among which the rounds of each network are spread."""
+PASSES = 4
+"""Visits among which the rounds of a network are spread that has to be timed well by itself."""
+_REFERENCE = Architecture({}, {})
+"""The network itself, of which nothing is pruned: it runs with every batch and tells how fast the machine is."""
 
 Notify = Callable[[int, int, str], None]
 
 
 class NetworkRuns:
-    """Runs of some members of a network's space, spread over as much time as the caller takes between visits.
+    """Runs of some members of a network's space, spread over as much time as the caller wants.
 
-    Each visit is a few rounds of every network, in a new order and company: a machine that is slow for a
-    while is slow for all of them.
+    Each pass is a few rounds of every network, in a new order and company.
 
     Args:
         network: at full width.
@@ -40,6 +42,7 @@ class NetworkRuns:
         exporter: of the device's ``model_format``; None for a device that runs no models, whose layers are
             then timed one by one at their exact shapes and added up.
         rounds: runs of each network, of which the median counts.
+        passes: visits among which the rounds of each network are spread.
         rng: source of weights and orders.
         folder: for model files, which are removed again.
         notify: told visits of networks done and in all.
@@ -53,6 +56,7 @@ class NetworkRuns:
         exporter: Exporter | None,
         *,
         rounds: int,
+        passes: int,
         rng: np.random.Generator,
         folder: Path,
         notify: Notify = lambda done, total, detail: None,
@@ -61,17 +65,25 @@ class NetworkRuns:
         self._network, self._device, self._exporter = network, device, exporter
         self._rng, self._folder, self._notify = rng, folder, notify
         self._seconds = np.full((rounds, len(chosen)), np.nan)
-        self._passes = np.array_split(np.arange(rounds), min(_PASSES, rounds))
-        self._total = len(self._passes) * len(chosen)
+        self._reference: list[NDArray[np.float64]] = []
+        parts = np.array_split(np.arange(rounds), min(passes, rounds))
+        self._queue = deque((part, batch) for part in parts for batch in self._batches())
+        self._total = len(parts) * len(chosen)
+        self._done = 0
 
-    def visit(self) -> None:
-        """Run every network a few times, unless only the visits of :meth:`finish` are left.
+    def advance(self, share: float) -> None:
+        """Run networks until a share of all visits is done.
 
         Raises:
             DeviceError: the device died or hung.
         """
-        if len(self._passes) > 1:
-            self._visit()
+        while self._queue and self._done < share * self._total:
+            rounds, batch = self._queue.popleft()
+            seconds = self._time([*(self.chosen[i] for i in batch), _REFERENCE], len(rounds))
+            self._seconds[np.ix_(rounds, batch)] = seconds[:, :-1]
+            self._reference.append(seconds[:, -1:])
+            self._done += len(batch)
+            self._notify(self._done, self._total, "")
 
     def finish(self) -> NDArray[np.float64]:
         """Run what has not run yet; median milliseconds of each network, (n,).
@@ -79,24 +91,27 @@ class NetworkRuns:
         Raises:
             DeviceError: a network could not be timed.
         """
-        while self._passes:
-            self._visit()
+        self.advance(1.0)
         found = medians_ms(self._seconds)
-        if not np.isfinite(found).all():
+        if not np.isfinite([*found, self.reference_ms]).all():
             raise DeviceError(
                 f"device {self._device.info.name!r} could not time a random {self._network.name}"
             )
         return found
 
-    def _visit(self) -> None:
-        rounds = self._passes[0]
-        done = self._total - len(self._passes) * len(self.chosen)
+    @property
+    def method(self) -> str:
+        """``"networks"`` if they run whole, ``"layers"`` if their layers are timed one by one."""
+        return "layers" if self._exporter is None else "networks"
+
+    @property
+    def reference_ms(self) -> float:
+        """Median milliseconds of the network itself over all visits so far."""
+        return float(medians_ms(np.concatenate(self._reference))[0])
+
+    def _batches(self) -> list[NDArray[np.intp]]:
         order = self._rng.permutation(len(self.chosen))
-        for batch in np.array_split(order, range(_BATCH, len(order), _BATCH)):
-            self._seconds[np.ix_(rounds, batch)] = self._time([self.chosen[i] for i in batch], len(rounds))
-            done += len(batch)
-            self._notify(done, self._total, "")
-        del self._passes[0]
+        return np.array_split(order, range(_BATCH, len(order), _BATCH))
 
     def _time(self, batch: Sequence[Architecture], rounds: int) -> NDArray[np.float64]:
         if self._exporter is None:
