@@ -163,6 +163,27 @@ def test_a_drifting_machine_does_not_bend_the_whole_runs(
     assert np.ptp(found.errors) < 0.06
 
 
+def test_whole_runs_on_a_busy_machine_are_repeated(
+    table: LatencyTable, space: SearchSpace, tmp_path: Path
+) -> None:
+    class Disturbed(SyntheticDevice):
+        def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:
+            calls.append(len(paths))
+            slow = 3 if len(calls) in busy else 1
+            return super().measure_models(paths, rounds=rounds) * slow
+
+    calls: list[int] = []
+    # Three batches, and so three calls, in each of three passes.
+    busy = range(2, 5)
+    found = check_on(Disturbed(), table, space, tmp_path).to_dict()
+    assert len(calls) == 9 + 3
+    assert found["max_error"] < 0.02
+    calls.clear()
+    busy = range(4, 99)
+    assert check_on(Disturbed(), table, space, tmp_path).to_dict()["bias"] < -0.5
+    assert len(calls) == 9 + 3
+
+
 @pytest.mark.parametrize("model_format", ["text", ""])
 def test_a_machine_that_got_slower_is_told_from_a_wrong_table(
     model_format: str, space: SearchSpace, tmp_path: Path

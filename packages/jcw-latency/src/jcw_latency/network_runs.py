@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +19,10 @@ from jcw_core.pruning import density_mask
 from jcw_core.shrink import shrink
 from jcw_latency.guard import GuardedDevice
 
+_BUSY = 0.2
+"""Share by which the network itself is slower than usual at a visit that is repeated."""
+_RETRIES = 0.25
+"""Share of the visits that are repeated at most."""
 _BATCH = 10
 """Networks that are on disk and on the device at one time."""
 PASSES = 4
@@ -65,11 +68,10 @@ class NetworkRuns:
         self._network, self._device, self._exporter = network, device, exporter
         self._rng, self._folder, self._notify = rng, folder, notify
         self._seconds = np.full((rounds, len(chosen)), np.nan)
-        self._reference: list[NDArray[np.float64]] = []
         parts = np.array_split(np.arange(rounds), min(passes, rounds))
-        self._queue = deque((part, batch) for part in parts for batch in self._batches())
-        self._total = len(parts) * len(chosen)
-        self._done = 0
+        self._visits = [(part, batch) for part in parts for batch in self._batches()]
+        self._reference = np.full((len(self._visits), len(parts[0])), np.nan)
+        self._done, self._retries = 0, int(_RETRIES * len(self._visits)) + 1
 
     def advance(self, share: float) -> None:
         """Run networks until a share of all visits is done.
@@ -77,21 +79,24 @@ class NetworkRuns:
         Raises:
             DeviceError: the device died or hung.
         """
-        while self._queue and self._done < share * self._total:
-            rounds, batch = self._queue.popleft()
-            seconds = self._time([*(self.chosen[i] for i in batch), _REFERENCE], len(rounds))
-            self._seconds[np.ix_(rounds, batch)] = seconds[:, :-1]
-            self._reference.append(seconds[:, -1:])
-            self._done += len(batch)
-            self._notify(self._done, self._total, "")
+        while self._done < share * len(self._visits):
+            self._visit(self._done)
+            self._done += 1
+            done, total = (
+                sum(len(batch) for _, batch in v) for v in (self._visits[: self._done], self._visits)
+            )
+            self._notify(done, total, "")
 
     def finish(self) -> NDArray[np.float64]:
-        """Run what has not run yet; median milliseconds of each network, (n,).
+        """Run what has not run yet, and again what a busy machine disturbed; median milliseconds of each network, (n,).
 
         Raises:
             DeviceError: a network could not be timed.
         """
         self.advance(1.0)
+        while self._disturbed and self._retries:
+            self._retries -= 1
+            self._visit(self._disturbed[0])
         found = medians_ms(self._seconds)
         if not np.isfinite([*found, self.reference_ms]).all():
             raise DeviceError(
@@ -107,7 +112,20 @@ class NetworkRuns:
     @property
     def reference_ms(self) -> float:
         """Median milliseconds of the network itself over all visits so far."""
-        return float(medians_ms(np.concatenate(self._reference))[0])
+        return float(medians_ms(self._reference.reshape(-1, 1))[0])
+
+    def _visit(self, number: int) -> None:
+        rounds, batch = self._visits[number]
+        seconds = self._time([*(self.chosen[i] for i in batch), _REFERENCE], len(rounds))
+        self._seconds[np.ix_(rounds, batch)] = seconds[:, :-1]
+        self._reference[number, : len(rounds)] = seconds[:, -1]
+
+    @property
+    def _disturbed(self) -> list[int]:
+        """Visits at which the network itself was slower than usual, the worst first."""
+        times = medians_ms(self._reference.T)
+        usual = np.quantile(times[np.isfinite(times)], 0.25) if np.isfinite(times).any() else np.inf
+        return [int(i) for i in np.argsort(-times) if times[i] > (1 + _BUSY) * usual]
 
     def _batches(self) -> list[NDArray[np.intp]]:
         order = self._rng.permutation(len(self.chosen))
