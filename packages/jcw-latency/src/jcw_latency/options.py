@@ -23,7 +23,7 @@ class LatencyOptions:
         help="refine coarse grids where they are wrong, in place of widths and densities",
     )
     adaptive_tolerance: float = option(
-        0.03,
+        0.05,
         low=0.001,
         high=1.0,
         help="interpolation error at held-out points, as a share of the network's mean layer; for longer layers, "
