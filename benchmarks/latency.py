@@ -32,7 +32,7 @@ from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, profile_
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, unit_axes
 from jcw_latency.fidelity import compare
 from jcw_latency.guard import GuardedDevice
-from jcw_latency.network_runs import PASSES, NetworkRuns
+from jcw_latency.network_runs import NetworkRuns
 from jcw_latency.plan import width_points
 
 Floats = NDArray[np.float64]
@@ -115,7 +115,6 @@ def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 GuardedDevice(device, LatencyOptions().timeout),
                 exporter,
                 rounds=20,
-                passes=PASSES,
                 rng=rng,
                 folder=Path(folder),
                 notify=_say(f"{name}: check"),

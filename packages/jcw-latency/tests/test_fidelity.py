@@ -157,10 +157,10 @@ def test_a_drifting_machine_does_not_bend_the_whole_runs(
     monkeypatch.setattr(visits, "_BATCH_SIZE", 20)
     table = profiled(Drifting(overhead=1e-4), space, tmp_path, adaptive=adaptive)
     found = check_on(SyntheticDevice(overhead=1e-4), table, space, tmp_path)
-    # Between the two speeds, and for small networks as for large ones.
+    # Half of the time it took a tenth longer.
+    assert found.errors.mean() == pytest.approx(0.05, abs=0.03)
     assert (found.errors > -0.02).all()
     assert (found.errors < 0.12).all()
-    assert np.ptp(found.errors) < 0.06
 
 
 def test_whole_runs_on_a_busy_machine_are_repeated(

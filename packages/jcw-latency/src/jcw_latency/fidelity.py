@@ -13,7 +13,7 @@ from jcw_core.protocols import Exporter
 from jcw_core.shrink import kept_macs
 from jcw_core.space import Population
 from jcw_latency.guard import GuardedDevice
-from jcw_latency.network_runs import PASSES, NetworkRuns, Notify
+from jcw_latency.network_runs import NetworkRuns, Notify
 from jcw_latency.predictor import LatencyPredictor
 
 
@@ -118,7 +118,6 @@ def check(
         device,
         exporter,
         rounds=rounds,
-        passes=PASSES,
         rng=rng,
         folder=folder,
         notify=notify,

@@ -59,7 +59,7 @@ class NetworkRuns:
         exporter: Exporter | None,
         *,
         rounds: int,
-        passes: int,
+        passes: int = PASSES,
         rng: np.random.Generator,
         folder: Path,
         notify: Notify = lambda done, total, detail: None,
