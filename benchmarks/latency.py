@@ -254,7 +254,7 @@ def main() -> None:
     parser.add_argument("--widths", type=int, default=8)
     parser.add_argument("--densities", type=int, default=10)
     parser.add_argument("--check", type=int, default=100, help="random networks that run whole")
-    parser.add_argument("--whole", type=int, default=80, help="networks run whole while profiling")
+    parser.add_argument("--whole", type=int, default=120, help="networks run whole while profiling")
     parser.add_argument("--tables", type=Path, help="folder for the latency tables")
     parser.add_argument("--reference", type=Path, default=PAPER_TABLE, help="folder of the published table")
     args = parser.parse_args()

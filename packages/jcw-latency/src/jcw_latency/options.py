@@ -39,7 +39,7 @@ class LatencyOptions:
     )
     timeout: float = option(600.0, low=1.0, help="seconds after which a silent device counts as hung")
     whole_networks: int = option(
-        80, low=0, high=1000, help="networks run whole to find what a run costs beyond its layers"
+        120, low=0, high=1000, help="networks run whole to find what a run costs beyond its layers"
     )
     check_networks: int = option(
         20, low=0, high=10_000, help="random networks run whole to check the prediction"
