@@ -1,8 +1,8 @@
 """How fast and how right latency predictions are: speed, fidelity on this machine, and grids that leave points out.
 
 `speed` predicts random ResNet-18s from a random table and compares with scipy's interpolator. `fidelity` profiles each
-network on the `host` device and runs random architectures of it whole. `thinned` leaves out every second
-grid point of the published Cortex-A72 table and predicts it.
+network on the `host` device with a full and an adaptive grid; random architectures of it, which both tables predict, run
+whole before, between and after. `thinned` leaves out every second grid point of the published Cortex-A72 table and predicts it.
 
     python benchmarks/latency.py --out docs/results/latency.json
 """
@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,9 @@ from jcw_core.registry import Registry
 from jcw_core.space import Population, SearchSpace
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, profile_space, table_from_arrays
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, unit_axes
-from jcw_latency.fidelity import Fidelity, check
+from jcw_latency.fidelity import compare
 from jcw_latency.guard import GuardedDevice
+from jcw_latency.network_runs import NetworkRuns
 from jcw_latency.plan import width_points
 
 Floats = NDArray[np.float64]
@@ -98,7 +98,7 @@ def _by_scipy(table: LatencyTable, space: SearchSpace, population: Population) -
 
 
 def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Profile each network on this machine with full and adaptive grids, then run random architectures of it whole."""
+    """Profile each network on this machine with full and adaptive grids, random architectures run whole in between."""
     registry = Registry()
     plugin = registry.devices["host"]
     device = plugin.open(plugin.options())
@@ -107,9 +107,21 @@ def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         backbone, rng = registry.backbones[name], np.random.default_rng(0)
         space = SearchSpace.of(backbone.build(input_size=args.input_size), defaults=backbone.bounds)
         population = space.sample(args.check, rng)
+        tables = {}
         with tempfile.TemporaryDirectory() as folder:
-            tables = {}
-            for grid in ("full", "adaptive"):
+            runs = NetworkRuns(
+                space.network,
+                [space.architecture(row) for row in population],
+                GuardedDevice(device, LatencyOptions().timeout),
+                exporter,
+                rounds=20,
+                rng=rng,
+                folder=Path(folder),
+                notify=_say(f"{name}: check"),
+            )
+            for part, grid in enumerate(("full", "adaptive"), 1):
+                # Before, between and after: a machine that changes its speed does so to both tables.
+                runs.advance(part / 3)
                 options = LatencyOptions(
                     widths=args.widths,
                     densities=args.densities,
@@ -119,25 +131,12 @@ def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 tables[grid] = _profiled(
                     device, exporter, space, options, rng, Path(folder), f"{name}, {grid}"
                 )
-            predictors = {grid: LatencyPredictor(table, space) for grid, (table, _) in tables.items()}
-            found = check(
-                predictors["full"],
-                GuardedDevice(device, options.timeout),
-                exporter,
-                population,
-                rounds=20,
-                rng=rng,
-                folder=Path(folder),
-                notify=_say(f"{name}: check"),
-            )
+            runs.finish()
         for grid, (table, seconds) in tables.items():
-            predicted = predictors[grid].predict(population)
-            points = [
-                replace(p, predicted_ms=float(ms)) for p, ms in zip(found.points, predicted, strict=True)
-            ]
+            found = compare(LatencyPredictor(table, space), population, runs).to_dict()
             if args.tables:
                 table.write(args.tables / f"{name}-{grid}.npz")
-            yield _row(name, grid, args.input_size, table, seconds) | Fidelity(tuple(points)).to_dict()
+            yield _row(name, grid, args.input_size, table, seconds) | found
 
 
 def _profiled(
@@ -169,6 +168,7 @@ def _row(name: str, grid: str, input_size: int, table: LatencyTable, seconds: fl
         "drift": table.settings["drift"],
         "scale": run.scale,
         "overhead_ms": run.overhead_ms,
+        "bend": run.bend,
         "device": {"cpu": table.device.cpu, "isa": table.device.isa, "threads": table.device.threads},
     }
 
@@ -218,7 +218,8 @@ def summary(rows: list[dict[str, Any]]) -> str:
             lines.append(
                 f"{row['network']}, {row['grid']} grid: {row['grid_points']} points in {row['profile_seconds']:.0f} s, MAPE {row['mape']:.2%}, "
                 f"largest {row['max_error']:.2%}, bias {row['bias']:+.2%}, Kendall's tau {row['kendall_tau']:.3f} "
-                f"(MACs {row['macs_kendall_tau']:.3f}), machine drift {row['drift']:.0%}"
+                f"(MACs {row['macs_kendall_tau']:.3f}), machine drift {row['drift']:.0%}, "
+                f"slower than for the table by {row['slowdown']:+.1%}"
             )
         else:
             lines.append(
@@ -253,7 +254,7 @@ def main() -> None:
     parser.add_argument("--widths", type=int, default=8)
     parser.add_argument("--densities", type=int, default=10)
     parser.add_argument("--check", type=int, default=100, help="random networks that run whole")
-    parser.add_argument("--whole", type=int, default=20, help="networks run whole while profiling")
+    parser.add_argument("--whole", type=int, default=120, help="networks run whole while profiling")
     parser.add_argument("--tables", type=Path, help="folder for the latency tables")
     parser.add_argument("--reference", type=Path, default=PAPER_TABLE, help="folder of the published table")
     args = parser.parse_args()

@@ -23,7 +23,10 @@ from jcw_core.problem import LayerProblem
 from jcw_core.registry import Registry
 from jcw_core.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, profile
+from jcw_latency.judge import off_the_grid
+from jcw_latency.plan import make_plan, width_points
 from jcw_latency.refine import MOST_POINTS, coarse_axes, probes
+from jcw_latency.samples import Samples
 
 
 class Bent(SyntheticDevice):
@@ -50,8 +53,7 @@ def wide() -> Network:
 
 
 def adapted(device: SyntheticDevice, partial: Path | None = None, **changes: float) -> LatencyTable:
-    # Doubled there: one visit each.
-    options = quick_options(adaptive=True, **{"min_rounds": 1, **changes})
+    options = quick_options(adaptive=True, **changes)
     return profile(wide(), device, options, rng=np.random.default_rng(0), partial=partial)
 
 
@@ -84,8 +86,37 @@ def test_linear_layers_need_few_points() -> None:
         wide(), SyntheticDevice(), quick_options(widths=8, densities=10), rng=np.random.default_rng(0)
     )
     assert table.settings["points"] < 0.2 * full.settings["points"]
-    assert all(len(points) == 3 for grid in table.grids for points in grid.axes.values())
+    assert all(
+        len(points) == 3 for grid in table.grids if len(grid.axes) > 1 for points in grid.axes.values()
+    )
     assert error(table, device) < 1e-9
+
+
+def test_stairs_of_a_layer_with_one_axis_are_seen() -> None:
+    """The middle of a coarse cell can lie on the very line that the points between do not."""
+
+    class Stairs(SyntheticDevice):
+        def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
+            lone = np.array([p.in_channels == 3 for p in problems])
+            steps = np.array([-(-p.out_channels // 16) * 1e-5 for p in problems])
+            return np.where(lone, steps, super().measure(problems, rounds=rounds))
+
+    stem = adapted(Stairs()).grids[0]
+    assert stem.axes["out"] == width_points(64, 8, 4)
+    np.testing.assert_allclose(stem.ms, [0.01 * -(-out // 16) for out in stem.axes["out"]], rtol=1e-12)
+
+
+def test_long_layers_are_held_to_a_smaller_share() -> None:
+    plan = make_plan(wide(), widths=2, densities=2, step=4)
+    samples = Samples(plan.problems, SyntheticDevice().describe(), rounds=1)
+    seconds = SyntheticDevice().measure(plan.problems, rounds=1)
+    samples.add(np.arange(len(plan.problems)), seconds)
+    allowed = off_the_grid(plan, samples, quick_options(adaptive_tolerance=0.1))
+    mean = np.mean([seconds[0, layer.index.flat[-1]] for layer in plan.layers])
+    long = seconds[0] > mean
+    assert 0 < long.sum() < len(long)
+    np.testing.assert_allclose(allowed[~long], 0.1 * mean)
+    np.testing.assert_allclose(allowed[long] ** 2, 0.01 * mean * seconds[0, long])
 
 
 def test_bends_are_followed() -> None:

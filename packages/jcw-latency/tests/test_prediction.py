@@ -147,12 +147,12 @@ def test_breakdown_adds_up(network: Network, table: LatencyTable, space: SearchS
 
 
 def test_whole_runs_are_scaled_once(table: LatencyTable, space: SearchSpace) -> None:
-    costly = replace(table, whole={"small": WholeRun(1.2, 0.5), "other": WholeRun(9.0, 9.0)})
+    costly = replace(table, whole={"small": WholeRun(1.2, 0.5, 0.3), "other": WholeRun(9.0, 9.0)})
     for size in (3, 300):
         population = space.sample(size, np.random.default_rng(3))
         whole, layers = (LatencyPredictor(t, space).predict(population) for t in (costly, table))
-        np.testing.assert_allclose(whole, 1.2 * layers + 0.5, rtol=1e-12)
-        np.testing.assert_allclose(LatencyPredictor(costly, space).sum_of_layers(whole), layers, rtol=1e-12)
+        np.testing.assert_allclose(whole, 1.2 * layers + 0.3 * layers**2 + 0.5, rtol=1e-12)
+        np.testing.assert_allclose(costly.whole["small"].sums(whole), layers, rtol=1e-12)
     parts = LatencyPredictor(costly, space).breakdown(space.architecture(population[0]))
     assert parts["overhead"] == 0.5
     assert sum(parts.values()) == pytest.approx(whole[0], rel=1e-12)

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from latency_samples import SyntheticDevice, assert_same_times, measured, seconds_of
 from numpy.typing import NDArray
 
@@ -16,6 +19,7 @@ from jcw_core.network import Network
 from jcw_core.problem import LayerProblem
 from jcw_latency import LatencyOptions, visits
 from jcw_latency.axes import at
+from jcw_latency.samples import Samples
 
 
 def test_without_noise_every_point_is_timed_the_least_number_of_times(network: Network) -> None:
@@ -167,6 +171,22 @@ def test_times_that_are_none(network: Network, value: float) -> None:
     device.always = True
     with pytest.raises(DeviceError, match="could not time linear"):
         measured(network, device)
+
+
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(1, 9), st.integers(1, 4)),
+        elements=st.floats(0.1, 9) | st.just(np.nan),
+    )
+)
+def test_quartiles_leave_out_what_failed(seconds: NDArray[np.float64]) -> None:
+    samples = Samples((), SyntheticDevice().describe(), rounds=1)
+    samples.seconds = seconds
+    for found, column in zip(samples.quantiles().T, seconds.T, strict=True):
+        timed = column[np.isfinite(column)]
+        expected = np.quantile(timed, [0.25, 0.5, 0.75]) if timed.size else np.full(3, np.nan)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_impossible_options() -> None:

@@ -25,7 +25,7 @@ PAIR = LayerProblem("conv2d", 6, 4, 5, 8, then=SECOND)
 
 
 def test_read_back(table: LatencyTable, table_file: Path) -> None:
-    table = replace(table, whole={"small": WholeRun(1.1, 0.25)})
+    table = replace(table, whole={"small": WholeRun(1.1, 0.25, 0.5, 3.0)})
     table.write(table_file)
     read = LatencyTable.read(table_file)
     assert (read.device, read.networks, read.whole) == (table.device, table.networks, dict(table.whole))
@@ -36,10 +36,19 @@ def test_read_back(table: LatencyTable, table_file: Path) -> None:
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
-@pytest.mark.parametrize("run", [(0.0, 0.0), (-1.0, 0.0), (np.nan, 0.0), (1.0, np.inf), (1.0, np.nan)])
-def test_impossible_whole_runs(run: tuple[float, float]) -> None:
+@pytest.mark.parametrize("name", ["scale", "overhead_ms", "bend", "reference_ms"])
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
+def test_impossible_whole_runs(name: str, value: float) -> None:
+    if name == "overhead_ms" and value == -1:
+        assert WholeRun(overhead_ms=value).of(np.array([3.0])) == 2
+        return
     with pytest.raises(FormatError, match="impossible"):
-        WholeRun(*run)
+        WholeRun(**{name: value})
+
+
+def test_whole_runs_cost_something() -> None:
+    with pytest.raises(FormatError, match="impossible"):
+        WholeRun(scale=0.0)
 
 
 def test_equal_tables_are_equal_files(table: LatencyTable, table_file: Path, tmp_path: Path) -> None:

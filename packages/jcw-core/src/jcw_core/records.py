@@ -22,7 +22,7 @@ EXPORTS = "models/exports.json"
 MEASUREMENTS = "measurements.json"
 """``{"format": "jcw-measurements/1", "device": {name, cpu, isa, threads, versions}, "models": {id:
 {"median_ms", "min_ms", "max_ms", "rounds"}}, "fidelity": {"mape", "max_error", "bias",
-"kendall_tau", "networks", "points": [{"predicted_ms", "measured_ms", "macs"}]} or null}``."""
+"kendall_tau", "networks", "slowdown", "points": [{"predicted_ms", "measured_ms", "macs"}]} or null}``."""
 EVALUATION = "evaluation.json"
 """``{"format": "jcw-evaluation/1", "models": {id: {"test_error", "images"}}}``."""
 BASELINE = "baseline"

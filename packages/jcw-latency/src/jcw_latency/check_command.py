@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     "as_json",
     is_flag=True,
     help="Print JSON: mape, max_error, bias, kendall_tau, networks; macs_kendall_tau (of multiply-accumulates as "
-    "predictor), method (networks or layers) and points, each with predicted_ms, measured_ms and macs.",
+    "predictor), method (networks or layers), slowdown (of the network itself since the profile, or null) and "
+    "points, each with predicted_ms, measured_ms and macs.",
 )
 @click.pass_obj
 def check(
@@ -103,6 +104,8 @@ def check(
 
 def _say(found: dict[str, Any]) -> None:
     """The figures for people."""
+    from jcw_latency.fidelity import machine
+
     how = (
         "run whole"
         if found["method"] == "networks"
@@ -113,3 +116,5 @@ def _say(found: dict[str, Any]) -> None:
     click.echo(
         f"Kendall's tau {found['kendall_tau']:.3f}; of MACs as predictor {found['macs_kendall_tau']:.3f}"
     )
+    if found["slowdown"] is not None:
+        click.echo(machine(found["slowdown"]))

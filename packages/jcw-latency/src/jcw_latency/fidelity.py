@@ -33,10 +33,13 @@ class Fidelity:
     Args:
         points: one per network.
         method: ``"networks"`` when they ran whole, ``"layers"`` when their layers were timed one by one.
+        slowdown: share by which the network itself, with nothing pruned, took longer than for the table;
+            None where the table does not say.
     """
 
     points: tuple[Point, ...]
     method: str = "networks"
+    slowdown: float | None = None
 
     @property
     def errors(self) -> NDArray[np.float64]:
@@ -51,7 +54,7 @@ class Fidelity:
 
     def to_dict(self) -> dict[str, Any]:
         """``mape``, ``max_error``, ``bias`` (shares of the measured time), ``kendall_tau``,
-        ``macs_kendall_tau`` (of MACs as the predictor), ``networks``, ``method`` and ``points``.
+        ``macs_kendall_tau`` (of MACs as the predictor), ``networks``, ``method``, ``slowdown`` and ``points``.
         """  # fmt: skip
         errors, (predicted, measured, macs) = self.errors, self._arrays
         return {
@@ -62,8 +65,15 @@ class Fidelity:
             "macs_kendall_tau": kendall_tau(macs, measured),
             "networks": len(self.points),
             "method": self.method,
+            "slowdown": self.slowdown,
             "points": [asdict(p) for p in self.points],
         }
+
+
+def machine(slowdown: float) -> str:
+    """What ``Fidelity.slowdown`` says, for people."""
+    than = "slower" if slowdown > 0 else "faster"
+    return f"Machine {abs(slowdown):.1%} {than} than for the table, by the network with nothing pruned"
 
 
 def kendall_tau(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
@@ -102,15 +112,29 @@ def check(
         DeviceError: a network could not be timed.
     """
     space = predictor.space
-    predicted = predictor.predict(population)
-    if exporter is None:
-        predicted = predictor.sum_of_layers(predicted)
-    chosen = [space.architecture(row) for row in population]
-    measured = NetworkRuns(
-        space.network, chosen, device, exporter, rounds=rounds, rng=rng, folder=folder, notify=notify
-    ).finish()
+    runs = NetworkRuns(
+        space.network,
+        [space.architecture(row) for row in population],
+        device,
+        exporter,
+        rounds=rounds,
+        rng=rng,
+        folder=folder,
+        notify=notify,
+    )
+    return compare(predictor, population, runs)
+
+
+def compare(predictor: LatencyPredictor, population: Population, runs: NetworkRuns) -> Fidelity:
+    """Compare predictions with runs of the same networks, as :func:`check` does."""
+    measured, space, whole = runs.finish(), predictor.space, predictor.whole
+    predicted, reference_ms = predictor.predict(population), whole.reference_ms
+    if runs.method == "layers":
+        predicted = whole.sums(predicted)
+        reference_ms = float(whole.sums(predictor.predict(space.maximum[None]))[0])
     points = (
         Point(float(guess), float(milliseconds), kept_macs(space.network, architecture))
-        for guess, milliseconds, architecture in zip(predicted, measured, chosen, strict=True)
+        for guess, milliseconds, architecture in zip(predicted, measured, runs.chosen, strict=True)
     )
-    return Fidelity(tuple(points), "layers" if exporter is None else "networks")
+    slowdown = runs.reference_ms / reference_ms - 1 if reference_ms else None
+    return Fidelity(tuple(points), runs.method, slowdown)

@@ -32,16 +32,25 @@ def allowed(plan: Plan, samples: Samples, options: LatencyOptions) -> NDArray[np
     A share of the median, but no less than the share of a tenth of the network's mean layer: below
     that, precision is spent on what no prediction would notice.
     """
-    error: NDArray[np.float64] = options.tolerance * noticed(plan, samples, 0.1)
+    median = samples.quantiles()[1]
+    error: NDArray[np.float64] = options.tolerance * np.maximum(median, 0.1 * _mean_layer(plan, median))
     return error
 
 
-def noticed(plan: Plan, samples: Samples, floor: float) -> NDArray[np.float64]:
-    """The time of each problem, or ``floor`` times the network's mean layer where that is more; seconds."""
+def off_the_grid(plan: Plan, samples: Samples, options: LatencyOptions) -> NDArray[np.float64]:
+    """Error that a prediction of each problem by interpolation may have, seconds.
+
+    A share of the network's mean layer, and of the geometric mean of both for what takes longer: a share
+    of the layer itself would let the few long layers decide the error of the sum.
+    """
     median = samples.quantiles()[1]
-    whole = [median[layer.index.flat[-1]] for layer in plan.layers]
-    found: NDArray[np.float64] = np.maximum(median, floor * float(np.mean(whole)))
+    mean = _mean_layer(plan, median)
+    found: NDArray[np.float64] = options.adaptive_tolerance * np.sqrt(mean * np.maximum(median, mean))
     return found
+
+
+def _mean_layer(plan: Plan, seconds: NDArray[np.float64]) -> float:
+    return float(np.mean([seconds[layer.index.flat[-1]] for layer in plan.layers]))
 
 
 def not_monotone(plan: Plan, samples: Samples, options: LatencyOptions) -> Mask:

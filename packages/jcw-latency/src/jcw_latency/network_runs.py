@@ -19,19 +19,24 @@ from jcw_core.pruning import density_mask
 from jcw_core.shrink import shrink
 from jcw_latency.guard import GuardedDevice
 
+_BUSY = 0.2
+"""Share by which the network itself is slower than usual at a visit that is repeated."""
+_RETRIES = 0.25
+"""Share of the visits that are repeated at most."""
 _BATCH = 10
 """Networks that are on disk and on the device at one time."""
-_PASSES = 4
-"""Visits among which the rounds of each network are spread."""
+PASSES = 4
+"""Visits among which the rounds of a network are spread that has to be timed well by itself."""
+_REFERENCE = Architecture({}, {})
+"""The network itself, of which nothing is pruned: it runs with every batch and tells how fast the machine is."""
 
 Notify = Callable[[int, int, str], None]
 
 
 class NetworkRuns:
-    """Runs of some members of a network's space, spread over as much time as the caller takes between visits.
+    """Runs of some members of a network's space, spread over as much time as the caller wants.
 
-    Each visit is a few rounds of every network, in a new order and company: a machine that is slow for a
-    while is slow for all of them.
+    Each pass is a few rounds of every network, in a new order and company.
 
     Args:
         network: at full width.
@@ -40,6 +45,7 @@ class NetworkRuns:
         exporter: of the device's ``model_format``; None for a device that runs no models, whose layers are
             then timed one by one at their exact shapes and added up.
         rounds: runs of each network, of which the median counts.
+        passes: visits among which the rounds of each network are spread.
         rng: source of weights and orders.
         folder: for model files, which are removed again.
         notify: told visits of networks done and in all.
@@ -53,6 +59,7 @@ class NetworkRuns:
         exporter: Exporter | None,
         *,
         rounds: int,
+        passes: int = PASSES,
         rng: np.random.Generator,
         folder: Path,
         notify: Notify = lambda done, total, detail: None,
@@ -61,42 +68,68 @@ class NetworkRuns:
         self._network, self._device, self._exporter = network, device, exporter
         self._rng, self._folder, self._notify = rng, folder, notify
         self._seconds = np.full((rounds, len(chosen)), np.nan)
-        self._passes = np.array_split(np.arange(rounds), min(_PASSES, rounds))
-        self._total = len(self._passes) * len(chosen)
+        parts = np.array_split(np.arange(rounds), min(passes, rounds))
+        self._visits = [(part, batch) for part in parts for batch in self._batches()]
+        self._reference = np.full((len(self._visits), len(parts[0])), np.nan)
+        self._done, self._retries = 0, int(_RETRIES * len(self._visits)) + 1
 
-    def visit(self) -> None:
-        """Run every network a few times, unless only the visits of :meth:`finish` are left.
+    def advance(self, share: float) -> None:
+        """Run networks until a share of all visits is done.
 
         Raises:
             DeviceError: the device died or hung.
         """
-        if len(self._passes) > 1:
-            self._visit()
+        while self._done < share * len(self._visits):
+            self._visit(self._done)
+            self._done += 1
+            done, total = (
+                sum(len(batch) for _, batch in v) for v in (self._visits[: self._done], self._visits)
+            )
+            self._notify(done, total, "")
 
     def finish(self) -> NDArray[np.float64]:
-        """Run what has not run yet; median milliseconds of each network, (n,).
+        """Run what has not run yet, and again what a busy machine disturbed; median milliseconds of each network, (n,).
 
         Raises:
             DeviceError: a network could not be timed.
         """
-        while self._passes:
-            self._visit()
+        self.advance(1.0)
+        while self._disturbed and self._retries:
+            self._retries -= 1
+            self._visit(self._disturbed[0])
         found = medians_ms(self._seconds)
-        if not np.isfinite(found).all():
+        if not np.isfinite([*found, self.reference_ms]).all():
             raise DeviceError(
                 f"device {self._device.info.name!r} could not time a random {self._network.name}"
             )
         return found
 
-    def _visit(self) -> None:
-        rounds = self._passes[0]
-        done = self._total - len(self._passes) * len(self.chosen)
+    @property
+    def method(self) -> str:
+        """``"networks"`` if they run whole, ``"layers"`` if their layers are timed one by one."""
+        return "layers" if self._exporter is None else "networks"
+
+    @property
+    def reference_ms(self) -> float:
+        """Median milliseconds of the network itself over all visits so far."""
+        return float(medians_ms(self._reference.reshape(-1, 1))[0])
+
+    def _visit(self, number: int) -> None:
+        rounds, batch = self._visits[number]
+        seconds = self._time([*(self.chosen[i] for i in batch), _REFERENCE], len(rounds))
+        self._seconds[np.ix_(rounds, batch)] = seconds[:, :-1]
+        self._reference[number, : len(rounds)] = seconds[:, -1]
+
+    @property
+    def _disturbed(self) -> list[int]:
+        """Visits at which the network itself was slower than usual, the worst first."""
+        times = medians_ms(self._reference.T)
+        usual = np.quantile(times[np.isfinite(times)], 0.25) if np.isfinite(times).any() else np.inf
+        return [int(i) for i in np.argsort(-times) if times[i] > (1 + _BUSY) * usual]
+
+    def _batches(self) -> list[NDArray[np.intp]]:
         order = self._rng.permutation(len(self.chosen))
-        for batch in np.array_split(order, range(_BATCH, len(order), _BATCH)):
-            self._seconds[np.ix_(rounds, batch)] = self._time([self.chosen[i] for i in batch], len(rounds))
-            done += len(batch)
-            self._notify(done, self._total, "")
-        del self._passes[0]
+        return np.array_split(order, range(_BATCH, len(order), _BATCH))
 
     def _time(self, batch: Sequence[Architecture], rounds: int) -> NDArray[np.float64]:
         if self._exporter is None:

@@ -20,14 +20,14 @@ class LatencyOptions:
     )
     adaptive: bool = option(
         False,
-        help="refine coarse grids where they are wrong, in place of widths and densities; their few points "
-        "are timed twice as strictly",
+        help="refine coarse grids where they are wrong, in place of widths and densities",
     )
     adaptive_tolerance: float = option(
         0.05,
         low=0.001,
         high=1.0,
-        help="interpolation error at held-out points, as a share of the layer or, if longer, of the mean layer",
+        help="interpolation error at held-out points, as a share of the network's mean layer; for longer layers, "
+        "of the geometric mean of both",
     )
     min_rounds: int = option(6, low=1, high=1000, help="times that every point is timed")
     rounds: int = option(30, low=1, high=1000, help="times that an uncertain point is timed at most")
@@ -39,7 +39,7 @@ class LatencyOptions:
     )
     timeout: float = option(600.0, low=1.0, help="seconds after which a silent device counts as hung")
     whole_networks: int = option(
-        20, low=0, high=1000, help="networks run whole to find what a run costs beyond its layers"
+        120, low=0, high=1000, help="networks run whole to find what a run costs beyond its layers"
     )
     check_networks: int = option(
         20, low=0, high=10_000, help="random networks run whole to check the prediction"

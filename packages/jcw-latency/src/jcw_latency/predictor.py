@@ -114,10 +114,6 @@ class LatencyPredictor:
         chunks = [population[i : i + _CHUNK] for i in range(0, len(population), _CHUNK)]
         return np.concatenate([self._from_terms(chunk) for chunk in chunks])
 
-    def sum_of_layers(self, predicted: Array) -> Array:
-        """Undo what ``predict`` adds for the run as a whole, (n,) milliseconds."""
-        return (predicted - self.whole.overhead_ms) / self.whole.scale
-
     def breakdown(self, architecture: Architecture) -> dict[str, float]:
         """Milliseconds of each unit by name, and of the run as a whole under ``"overhead"``.
 
@@ -125,10 +121,9 @@ class LatencyPredictor:
             ArchitectureError: a name or value that the space does not have.
         """
         columns = self._columns(self.space.row(architecture)[None])
-        layers = {
-            layer.name: self.whole.scale * float(_interpolate(layer, columns)[0]) for layer in self._layers
-        }
-        return {**layers, "overhead": self.whole.overhead_ms}
+        layers = {layer.name: float(_interpolate(layer, columns)[0]) for layer in self._layers}
+        share = self.whole.scale + self.whole.bend * sum(layers.values())
+        return {**{name: share * ms for name, ms in layers.items()}, "overhead": self.whole.overhead_ms}
 
     def _columns(self, population: Population) -> Array:
         """(dimensions, n), contiguous along architectures, and within the network."""
@@ -148,7 +143,7 @@ class LatencyPredictor:
         total = np.zeros(len(population))
         for layer in self._layers:
             total += _interpolate(layer, columns)
-        return self.whole.scale * total + self.whole.overhead_ms
+        return self.whole.of(total)
 
     def _from_terms(self, population: Population) -> Array:
         columns = self._columns(population)
@@ -172,7 +167,7 @@ class LatencyPredictor:
             place = place + cells
             low = term.table.take(place)
             total += low + shares * (term.table[1:].take(place) - low)
-        return total
+        return self.whole.of(total)
 
     @cached_property
     def _width_count(self) -> int:
@@ -187,17 +182,16 @@ class LatencyPredictor:
 
     @cached_property
     def _terms(self) -> tuple[float, list[_Term]]:
-        """The cost that does not vary, and a term for everything that does."""
-        constant, merged = self.whole.overhead_ms, dict[object, _Term]()
+        """What the layers cost that does not vary, and a term for everything that does."""
+        constant, merged = 0.0, dict[object, _Term]()
         for layer in self._layers:
             term = self._term(layer)
             if not term.factors and term.density is None:
-                constant += self.whole.scale * float(term.table[0])
+                constant += float(term.table[0])
                 continue
             key = (term.offset, term.factors, term.density, term.table.size)
             known = merged.get(key)
-            scaled = self.whole.scale * term.table
-            merged[key] = replace(term, table=scaled if known is None else known.table + scaled)
+            merged[key] = term if known is None else replace(term, table=known.table + term.table)
         return constant, list(merged.values())
 
     def _term(self, layer: _Layer) -> _Term:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from jcw_core.problem import LayerProblem
 from jcw_core.protocols import Device
 from jcw_core.pruning import GROUP_SIZE
 from jcw_latency.guard import GuardedDevice
-from jcw_latency.judge import not_monotone, noticed, outstanding, uncertain
+from jcw_latency.judge import not_monotone, off_the_grid, outstanding, uncertain
 from jcw_latency.options import LatencyOptions
 from jcw_latency.plan import Plan, PlannedLayer, distinct_layers, make_plan, plan_of
 from jcw_latency.problems import describe
@@ -43,7 +42,7 @@ def profile(
     rng: np.random.Generator,
     partial: Path | None = None,
     notify: Notify = lambda done, total, detail: None,
-    between: Callable[[], None] = lambda: None,
+    between: Callable[[float], None] = lambda share: None,
     step: int = GROUP_SIZE,
 ) -> LatencyTable:
     """Measure a network's latency table.
@@ -60,18 +59,16 @@ def profile(
         rng: the order of visits.
         partial: file from which an interrupted profile continues; the caller removes it.
         notify: told points done, points in this sweep, and a few words.
-        between: called before the first sweep and after each, for what should see the same machine.
+        between: called after each visit, for what should see the same machine; told the share that is done
+            of ``min_rounds`` rounds of the full grids, or of the coarse ones where they are refined.
         step: channels to which widths are rounded.
 
     Raises:
         DeviceError: the device died, hung, or cannot time a layer. ``partial`` keeps the rest.
     """
     guarded = GuardedDevice(device, options.timeout)
-    if options.adaptive:
-        options = _for_few_points(options)
     profiler = _Profiler(guarded, options, partial, notify, between, list(distinct_layers(network)))
     started = time.monotonic()
-    between()
     if options.adaptive:
         plan = _refine(profiler, network, step, rng)
     else:
@@ -100,14 +97,6 @@ def profile(
     return LatencyTable(guarded.info, (network,), _grids(plan, samples), settings=settings)
 
 
-def _for_few_points(options: LatencyOptions) -> LatencyOptions:
-    """Twice as strict: the noise of a few points counts, where a full grid averages over many."""
-    least = 2 * options.min_rounds
-    return replace(
-        options, tolerance=options.tolerance / 2, min_rounds=least, rounds=max(options.rounds, least)
-    )
-
-
 def _refine(profiler: _Profiler, network: Network, step: int, rng: np.random.Generator) -> Plan:
     """Measure coarse grids and split their cells until the probes in them are predicted well enough."""
     axes = coarse_axes(network, step)
@@ -118,8 +107,7 @@ def _refine(profiler: _Profiler, network: Network, step: int, rng: np.random.Gen
         places = list(plan.probes)
         median = profiler.samples.quantiles()[1, places] * 1e3
         # What the noise of a probe explains does not call for a finer grid, nor does what a network would not notice.
-        error = profiler.options.adaptive_tolerance * noticed(plan, profiler.samples, 1.0)
-        allowed_s = error + profiler.samples.uncertainty()
+        allowed_s = off_the_grid(plan, profiler.samples, profiler.options) + profiler.samples.uncertainty()
         grids = _grids(plan, profiler.samples)
         better = refined(axes, grids, held_out, median, allowed_s[places] * 1e3)
         if better == axes:
@@ -136,7 +124,7 @@ class _Profiler:
         options: LatencyOptions,
         partial: Path | None,
         notify: Notify,
-        between: Callable[[], None],
+        between: Callable[[float], None],
         layers: Sequence[LayerProblem],
     ) -> None:
         self.device, self.options, self.partial = device, options, partial
@@ -164,7 +152,6 @@ class _Profiler:
             sweep += 1
             self._sweep(deque(batches(rng.permutation(which), self.plan.problems)), f"sweep {sweep}")
             self._refuse_failures()
-            self.between()
 
     def save(self) -> None:
         if self.partial is not None:
@@ -188,6 +175,7 @@ class _Profiler:
             self.samples.add(batch, seconds)
             done += len(batch)
             self.notify(done, total, detail)
+            self.between(float(np.minimum(self.samples.taken / self.options.min_rounds, 1).mean()))
             if time.monotonic() - self._saved > _SAVE_SECONDS:
                 self.save()
 

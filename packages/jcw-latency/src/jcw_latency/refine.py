@@ -19,6 +19,8 @@ from jcw_latency.table import LayerGrid
 
 MOST_POINTS = 700
 """What a full grid has (section 2.5 of the paper): refining must not cost more."""
+_WIDTHS = 8
+"""Points along the one axis of a layer: hardly more than its coarse grid and probes would be."""
 _LEAST_DENSITY_CELL = 0.1
 """A finer density axis than the paper's would follow noise."""
 
@@ -46,14 +48,15 @@ class Probe:
 
 
 def coarse_axes(network: Network, step: int) -> dict[LayerProblem, Axes]:
-    """The grids to begin with: half and full width, density 0, a half and 1."""
+    """The grids to begin with: half and full width, density 0, a half and 1; the full grid of a single axis."""
+
+    def points(problem: LayerProblem, axis: str, widths: int) -> tuple[float, ...]:
+        size = int(full_size(problem, axis))
+        return density_points(2) if axis == DENSITY else width_points(size, widths, step)
+
     return {
         problem: {
-            axis: density_points(2)
-            if axis == DENSITY
-            else width_points(int(full_size(problem, axis)), 2, step)
-            for axis in AXES
-            if axis in names
+            axis: points(problem, axis, 2 if len(names) > 1 else _WIDTHS) for axis in AXES if axis in names
         }
         for problem, names in distinct_layers(network).items()
     }
@@ -63,6 +66,8 @@ def probes(axes: Mapping[LayerProblem, Axes], step: int) -> list[Probe]:
     """The middle of every cell that can be split: with the other axes at the end, and in between."""
     found = []
     for layer, points in axes.items():
+        if len(points) == 1:
+            continue
         for axis, along in points.items():
             for low, high in itertools.pairwise(along):
                 middle = _middle(axis, low, high, step)

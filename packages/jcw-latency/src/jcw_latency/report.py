@@ -9,6 +9,7 @@ from jcw_core import records
 from jcw_core.charts import Series, plot
 from jcw_core.context import Context
 from jcw_core.files import read_json
+from jcw_latency.fidelity import machine
 
 _WIDTH = 500
 """Pixels of each plot: two fit beside each other on the report's page."""
@@ -30,10 +31,12 @@ class FidelitySection:
         """A sentence and two scatter plots, side by side where the window is wide enough."""
         predicted = [(p["predicted_ms"], p["measured_ms"]) for p in data["points"]]
         macs = [(p["macs"] / 1e6, p["measured_ms"]) for p in data["points"]]
+        speed = "" if data["slowdown"] is None else f" {machine(data['slowdown'])}."
         return (
             f"<p>{data['networks']} random networks ran whole. The prediction is off by {data['mape']:.1%} on "
             f"average (bias {data['bias']:+.1%}, at most {data['max_error']:.1%}); Kendall's tau of its order "
-            f"is {data['kendall_tau']:.3f}, that of multiply-accumulates {data['macs_kendall_tau']:.3f}.</p>"
+            f"is {data['kendall_tau']:.3f}, that of multiply-accumulates {data['macs_kendall_tau']:.3f}."
+            f"{speed}</p>"
             + plot(
                 [
                     Series(

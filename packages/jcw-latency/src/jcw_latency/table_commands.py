@@ -12,6 +12,8 @@ from jcw_latency.command_options import PATH
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from jcw_latency.table import WholeRun
+
 
 @click.group()
 def table() -> None:
@@ -31,7 +33,7 @@ def show(file: Path) -> None:
     click.echo(f"{device.name}: {device.cpu}, {device.isa}, {device.threads} thread(s), {versions}")
     for network in read.networks:
         whole = read.whole.get(network.name)
-        run = f": whole run = {whole.scale:.3f} x layers + {whole.overhead_ms:.4f} ms" if whole else ""
+        run = f": whole run = {_curve(whole)}" if whole else ""
         click.echo(f"network {network.name}, input {' x '.join(map(str, network.input_shape))}{run}")
     for key, value in read.settings.items():
         click.echo(f"{key}: {value}")
@@ -79,6 +81,11 @@ def merge(files: tuple[Path, ...], output: Path) -> None:
     joined = join([LatencyTable.read(file) for file in files])
     joined.write(output)
     click.echo(f"{output}: {', '.join(n.name for n in joined.networks)}, {len(joined.grids)} layers")
+
+
+def _curve(whole: WholeRun) -> str:
+    bend = f" + {whole.bend:.4f} / ms x layers^2" if whole.bend else ""
+    return f"{whole.scale:.3f} x layers{bend} + {whole.overhead_ms:.4f} ms"
 
 
 def _table(*heads: str) -> Table:

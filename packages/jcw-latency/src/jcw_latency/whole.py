@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from jcw_core.protocols import Device, Exporter
 from jcw_core.space import Population, SearchSpace
 from jcw_latency.guard import GuardedDevice
-from jcw_latency.network_runs import NetworkRuns, Notify
+from jcw_latency.network_runs import PASSES, NetworkRuns, Notify
 from jcw_latency.options import LatencyOptions
 from jcw_latency.predictor import LatencyPredictor
 from jcw_latency.profiling import profile
@@ -21,6 +20,12 @@ from jcw_latency.table import LatencyTable, WholeRun
 
 _LEAST_SCALE = 0.5
 """Layers that cost twice as much alone as in a network were not timed right; do not follow them further."""
+_LEAST_FOR_BEND = 9
+"""Fewer networks would have their noise taken for a bend."""
+_SPREAD = 0.8
+"""Share of the whole runs that is spread over the layers' first sweeps; the rest runs after the last."""
+_STEPS = 30
+"""Of the robust fit, which changes little after ten."""
 
 
 def profile_space(
@@ -36,7 +41,7 @@ def profile_space(
 ) -> LatencyTable:
     """Measure the latency table of a space's network, and what whole runs cost if the device runs models.
 
-    Whole networks run between the sweeps over the layers, so that both see the same machine.
+    Whole networks run between the visits to the layers, so that both see the same machine.
 
     Args:
         space: of which ``options.whole_networks`` members run whole, its smallest and largest first.
@@ -59,41 +64,61 @@ def profile_space(
         [space.architecture(member) for member in members],
         GuardedDevice(device, options.timeout),
         exporter,
-        rounds=options.check_rounds,
+        rounds=-(-options.check_rounds // PASSES),
+        # Of two networks once each there is more to learn than of one network twice.
+        passes=1,
         rng=rng,
         folder=folder,
         notify=notify("network"),
     )
     table = profile(
-        network, device, options, rng=rng, partial=partial, notify=notify("point"), between=runs.visit
-    )
-    return _with_whole_run(table, space, members, runs.finish())
+        network, device, options, rng=rng, partial=partial, notify=notify("point"),
+        between=lambda share: runs.advance(_SPREAD * share),
+    )  # fmt: skip
+    measured = runs.finish()
+    return _with_whole_run(table, space, members, measured, runs.reference_ms)
 
 
 def _with_whole_run(
-    table: LatencyTable, space: SearchSpace, members: Population, measured: NDArray[np.float64]
+    table: LatencyTable,
+    space: SearchSpace,
+    members: Population,
+    measured: NDArray[np.float64],
+    reference_ms: float,
 ) -> LatencyTable:
     name = space.network.name
     sums = replace(table, whole={**table.whole, name: WholeRun()})
     predicted = LatencyPredictor(sums, space).predict(members)
-    return replace(table, whole={**table.whole, name: fit(predicted, measured)})
+    found = replace(fit(predicted, measured), reference_ms=reference_ms)
+    return replace(table, whole={**table.whole, name: found})
 
 
 def fit(sums: NDArray[np.float64], measured: NDArray[np.float64]) -> WholeRun:
-    """The line with the least mean relative error; medians of whole runs have outliers, too.
+    """The cost of whole runs that fits best by relative error, outliers counting less (Huber 1964).
 
-    The best line goes through two of the points, or through one and has the least scale. Its constant
-    is negative where small networks stay in caches that large ones do not fit into.
+    The bend and then the overhead are left out where there are too few networks for them, or where the
+    rest would have to be impossible to go with them.
 
     Args:
         sums: milliseconds of all layers of each network, (n,), above 0.
         measured: milliseconds of its whole run, (n,).
     """
-    lines = [(_LEAST_SCALE, float(m - _LEAST_SCALE * s)) for s, m in zip(sums, measured, strict=True)]
-    for one, other in itertools.combinations(range(len(sums)), 2):
-        if sums[one] != sums[other]:
-            scale = float((measured[one] - measured[other]) / (sums[one] - sums[other]))
-            lines.append((scale, float(measured[one] - scale * sums[one])))
-    possible = [(scale, constant) for scale, constant in lines if scale >= _LEAST_SCALE]
-    best = min(possible, key=lambda line: float(np.abs((line[0] * sums + line[1]) / measured - 1).mean()))
-    return WholeRun(*best)
+    unit = float(sums.mean())
+    terms = np.stack([sums / unit, np.ones_like(sums), (sums / unit) ** 2], axis=1) / measured[:, None]
+    most = 3 if len(sums) >= _LEAST_FOR_BEND else min(len(sums), 2)
+    for count in range(most, 0, -1):
+        scale, overhead, bend = (*_robust(terms[:, :count]), 0.0, 0.0)[:3]
+        if scale / unit >= _LEAST_SCALE and bend >= 0:
+            break
+    return WholeRun(max(float(scale) / unit, _LEAST_SCALE), float(overhead), max(float(bend), 0.0) / unit**2)
+
+
+def _robust(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Factors of ``terms`` (n, k) whose sum is about 1 everywhere, by iteratively reweighted least squares."""
+    weights = np.ones(len(terms))
+    for _ in range(_STEPS):
+        roots = np.sqrt(weights)
+        factors = np.linalg.lstsq(terms * roots[:, None], roots, rcond=None)[0].astype(np.float64)
+        errors = np.abs(terms @ factors - 1)
+        weights = 1 / np.maximum(errors / (1.5 * np.median(errors) + 1e-12), 1)
+    return factors
