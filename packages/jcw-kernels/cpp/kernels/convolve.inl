@@ -58,8 +58,8 @@ struct ConvolveTiles {
   const Convolution& conv;
   int group_begin, group_end;
 
-  // Whole groups, one block, no activation but bounds: with few entries, what else a tile takes counts, and most of all
-  // what it writes to the stack, since a tile is bound by its stores.
+  // Whole groups, one block, no activation but bounds. With few entries a tile is bound by its stores, so it must leave
+  // the stack alone.
   template <Clamp clamp, int N>
   __attribute__((noinline)) void pass(int whole, std::ptrdiff_t pixel, int tiles) const {
     const Target& to = conv.target;
@@ -81,7 +81,7 @@ struct ConvolveTiles {
           add<R, N>(tile, residual, to.residual_plane, R);
           residual += N * Isa::width;
         }
-        store<clamp, R, N>(tile, out, plane, mask, R);
+        store<clamp, R, N>(tile, out, plane, mask, R, Bounds<clamp>::anew());
         in += N * Isa::width;
         mask += N * Isa::width;
         out += N * Isa::width;

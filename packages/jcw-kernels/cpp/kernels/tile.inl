@@ -44,51 +44,60 @@ JCW_INLINE bool only_clamps(Activation activation) {
   return activation == Activation::none || clamp_of(activation) != Clamp::none;
 }
 
-// Read anew for each tile: held in registers, they push a sum out of the loop over entries.
-constexpr volatile float kBounds[] = {0.0f, 6.0f};
-
 template <Clamp clamp>
 struct Bounds {
-  vec low, high;
-
-  JCW_INLINE Bounds() {
-    if constexpr (clamp != Clamp::none) low = Isa::set(kBounds[0]);
-    if constexpr (clamp == Clamp::both) high = Isa::set(kBounds[1]);
-  }
+  vec low = Isa::set(0.0f), high = Isa::set(6.0f);
 
   JCW_INLINE vec operator()(vec value) const {
     if constexpr (clamp != Clamp::none) value = Isa::max(low, value);
     if constexpr (clamp == Clamp::both) value = Isa::min(high, value);
     return value;
   }
+
+  // Not held in registers, where they would push a sum out of a loop over entries.
+  static JCW_INLINE Bounds anew() {
+    static constexpr volatile float kLow = 0.0f, kHigh = 6.0f;
+    Bounds bounds;
+    if constexpr (clamp != Clamp::none) bounds.low = Isa::set(kLow);
+    if constexpr (clamp == Clamp::both) bounds.high = Isa::set(kHigh);
+    return bounds;
+  }
 };
 
-// Keeps the compiler from working out the addresses of all rows ahead: there are not enough registers for them.
+// Keeps the compiler from working out the addresses in all planes ahead: there are not enough registers for them.
 template <class T>
-JCW_INLINE void step(T*& row, std::ptrdiff_t plane) {
-  row += plane;
-  asm("" : "+r"(row));
+JCW_INLINE void to_next_plane(T*& at, std::ptrdiff_t plane) {
+  at += plane;
+  asm("" : "+r"(at));
 }
 
 // Vectors of intrinsics may alias anything, so a mask that is loaded within the rows is loaded for each.
 template <Clamp clamp, int R, int N>
-JCW_INLINE void store(const Tile<R, N>& tile, float* out, std::ptrdiff_t plane, const std::uint32_t* mask, int rows) {
-  const Bounds<clamp> bounded;
-  decltype(Isa::mask(mask)) kept[N];
-  JCW_UNROLL
-  for (int n = 0; n < N; ++n) kept[n] = Isa::mask(mask + n * Isa::width);
-  JCW_UNROLL
-  for (int r = 0; r < R; ++r, step(out, plane)) {
-    if (r >= rows) break;
+JCW_INLINE void store(const Tile<R, N>& tile, float* out, std::ptrdiff_t plane, const std::uint32_t* mask, int rows,
+                      const Bounds<clamp>& bounded = {}) {
+  const auto put = [&](int r, int n, auto kept) {
+    Isa::store(out + n * Isa::width, Isa::keep(bounded(tile.sum[r][n]), kept));
+  };
+  if constexpr (R == 1) {
     JCW_UNROLL
-    for (int n = 0; n < N; ++n) Isa::store(out + n * Isa::width, Isa::keep(bounded(tile.sum[r][n]), kept[n]));
+    for (int n = 0; n < N; ++n) put(0, n, Isa::mask(mask + n * Isa::width));
+  } else {
+    decltype(Isa::mask(mask)) kept[N];
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) kept[n] = Isa::mask(mask + n * Isa::width);
+    JCW_UNROLL
+    for (int r = 0; r < R; ++r, to_next_plane(out, plane)) {
+      if (r >= rows) break;
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n) put(r, n, kept[n]);
+    }
   }
 }
 
 template <int R, int N>
 JCW_INLINE void add(Tile<R, N>& tile, const float* in, std::ptrdiff_t plane, int rows) {
   JCW_UNROLL
-  for (int r = 0; r < R; ++r, step(in, plane)) {
+  for (int r = 0; r < R; ++r, to_next_plane(in, plane)) {
     if (r >= rows) break;
     JCW_UNROLL
     for (int n = 0; n < N; ++n) tile.sum[r][n] = tile.sum[r][n] + Isa::load(in + n * Isa::width);
