@@ -42,7 +42,9 @@ def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> No
     from rich.table import Table
 
     total = sum(step.seconds for step in steps)
-    table = Table("unit", "kernel", "density", "ms", "share", "GFLOP/s", "GB/s", "limit", box=None)
+    table = Table(box=None)
+    for head in ("unit", "kernel", "density", "ms", "share", "GFLOP/s", "GB/s", "limit"):
+        table.add_column(head, overflow="fold")
     for step in steps:
         table.add_row(
             step.unit,
