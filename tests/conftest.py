@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import jcw
 from PIL import Image
 
 RECIPE = """
@@ -58,19 +57,6 @@ pretrain = { epochs = 1, batch_size = 32, lr = 0.05 }
 admm = { epochs = 1, batch_size = 32 }
 finetune = { epochs = 1, batch_size = 32 }
 """
-
-
-def jcw(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the installed command."""
-    return subprocess.run(command(*arguments), cwd=cwd, env=environment(), capture_output=True, text=True)
-
-
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "jcw_core", *arguments]
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from conftest import jcw
+from commands import jcw
 from core_networks import small_resnet
 from remote_servers import Options, adb_device, adb_server, needs_adb, needs_sshd, ssh_server
 from stand_in_adbd import Adbd

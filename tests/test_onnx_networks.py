@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import jcw
+from commands import jcw
 from core_networks import image_of, networks, random_weights, run
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
@@ -63,7 +63,7 @@ def test_our_own_files_give_the_same_layers(name: str, tmp_path: Path) -> None:
     assert (read.name, read.macs, read.parameter_shapes) == (name, network.macs, network.parameter_shapes)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(network=networks(), seed=st.integers(0, 2**32 - 1))
 def test_random_networks_compute_the_same(tmp_path: Path, network: Network, seed: int) -> None:
     """Operators that became one, such as x sigmoid(x), included."""

@@ -15,9 +15,9 @@ from types import ModuleType
 import numpy as np
 import onnx
 import pytest
-from conftest import command, environment
+from commands import command, environment
 from core_networks import networks
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from jcw_core.errors import DeviceError
 from jcw_core.fusion import fuse, problem_of
@@ -144,7 +144,7 @@ def test_every_layer_is_the_one_that_was_asked_for(
         assert len(onnx.load_from_string(content).graph.input) == inputs
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(network=networks())
 def test_layers_of_random_networks(module: ModuleType, network: Network) -> None:
     for unit in fuse(network):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import command, environment, jcw
+from commands import command, environment, jcw
 
 import jcw_kernels
 from jcw_core.context import Context

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from damage import fuzz
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from image_trees import PNG, TREE, encoded, everything, grow, open_folder
 
@@ -88,7 +88,7 @@ def test_encrypted_members(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL", "ignore::PIL.Image.DecompressionBombWarning")
 @pytest.mark.parametrize("kind", ["folder", "stored", "deflated"])
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_fuzzed_trees(tmp_path: Path, kind: str, data: st.DataObject) -> None:
     root = tmp_path / "images"

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from damage import fuzz
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jcw_core.datasets.fashion_mnist import FashionMnist, FashionMnistOptions
@@ -110,7 +110,6 @@ def test_missing_idx_files(mnist: Path) -> None:
         open_mnist(mnist / "nowhere")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_fuzzed_idx_files(mnist: Path, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["train-images-idx3-ubyte", "train-labels-idx1-ubyte.gz"]))

@@ -176,7 +176,7 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
         np.testing.assert_array_equal(one.ms, other.ms)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(network=networks(), step=st.integers(1, 5))
 def test_probes_lie_inside_their_cells(network: Network, step: int) -> None:
     axes = coarse_axes(network, step)

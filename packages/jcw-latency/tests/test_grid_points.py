@@ -42,7 +42,7 @@ def test_widths_at_midpoints() -> None:
     assert width_points(1, 3, 4, "midpoint") == (0, 1)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(network=networks(), widths=st.integers(1, 9), densities=st.integers(1, 11), step=st.integers(1, 5))
 def test_every_grid_point_is_planned_once(network: Network, widths: int, densities: int, step: int) -> None:
     plan = make_plan(network, widths=widths, densities=densities, step=step)
@@ -67,7 +67,7 @@ def _kept(p: LayerProblem) -> tuple[object, ...]:
     return (p.op, p.in_channels, p.out_channels, p.groups, p.in_height, p.in_width, p.residual, kept, then)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(network=networks(), seed=st.integers(0, 1000))
 def test_grid_members_are_layers_of_shrunk_networks(network: Network, seed: int) -> None:
     """What a shrunk network consists of lies on the axes of the layers it was cut from."""

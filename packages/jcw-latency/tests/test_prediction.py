@@ -84,7 +84,7 @@ def test_equals_scipy_on_the_backbones(backbone: str, size: int) -> None:
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(network=networks(), step=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
 def test_equals_scipy_on_random_networks(network: Network, step: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

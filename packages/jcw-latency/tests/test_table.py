@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jcw_core.errors import DeviceError, FormatError
@@ -71,7 +71,7 @@ def test_missing(tmp_path: Path) -> None:
         LatencyTable.read(tmp_path / "none.npz")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(data=st.data())
 def test_truncated(table_file: Path, data: st.DataObject) -> None:
     content = table_file.read_bytes()
@@ -81,7 +81,7 @@ def test_truncated(table_file: Path, data: st.DataObject) -> None:
         LatencyTable.read(cut)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300)
 @given(data=st.data())
 def test_flipped_bytes_are_found_or_harmless(
     table: LatencyTable, table_file: Path, data: st.DataObject
@@ -105,7 +105,7 @@ _json = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200)
 @given(data=st.data())
 def test_hostile_metadata(table_file: Path, data: st.DataObject) -> None:
     """Any value in the place of any other is a FormatError or a table that holds together."""

@@ -76,7 +76,7 @@ def test_mutation_agrees_with_pymoo_in_distribution(rng):
     assert ks_2samp(ours.ravel(), theirs.ravel()).pvalue > 1e-3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 20), st.floats(0, 30), st.floats(0, 1))
 def test_children_stay_within_bounds_and_fixed_dimensions_stay_put(seed, n, size, mu, probability):
     rng = np.random.default_rng(seed)

@@ -26,7 +26,7 @@ def slow_fronts(objectives):
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(2, 9), st.booleans())
 def test_uniform_takes_fronts_of_the_targets_in_turn(seed, n, targets, tied):
     rng = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ def assert_least_crowded(latency, front, kept):
         assert min(gap[i] for i in kept) >= max(gap[i] for i in left) - 1e-12
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(0, 2**32 - 1), st.integers(3, 40))
 def test_nsga2_agrees_with_pymoo(seed, n):
     rng = np.random.default_rng(seed)

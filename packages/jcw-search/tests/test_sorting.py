@@ -19,7 +19,7 @@ def dominates(a, b):
     return (a <= b).all() and (a < b).any()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(OBJECTIVES)
 def test_fronts_agree_with_pymoo(objectives):
     ours = fronts(objectives)
@@ -27,14 +27,14 @@ def test_fronts_agree_with_pymoo(objectives):
     assert [sorted(front) for front in theirs] == [front.tolist() for front in ours]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(OBJECTIVES)
 def test_crowding_agrees_with_pymoo(objectives):
     expected = get_crowding_function("cd").do(objectives) * objectives.shape[1]
     np.testing.assert_allclose(crowding_distance(objectives), expected, rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(OBJECTIVES)
 def test_the_front_is_what_nothing_dominates(objectives):
     found = non_dominated(objectives)
