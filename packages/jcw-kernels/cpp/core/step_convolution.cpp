@@ -86,7 +86,7 @@ Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
   state->kernel = dense ? kernels.convolve_dense : kernels.convolve;
   step.run = [state](int part, int parts) { state->run(part, parts); };
   step.groupwise = {state->packed.groups, dense ? kernels.dense_channels : kGroup,
-               [state](float* out, std::ptrdiff_t plane, Range rows, Range groups) { state->compute(out, plane, rows, groups); }};
+                    [state](float* out, std::ptrdiff_t plane, Range rows, Range groups) { state->compute(out, plane, rows, groups); }};
   return step;
 }
 
