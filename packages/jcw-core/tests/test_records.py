@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jcw_core.architecture import Architecture
 from jcw_core.errors import FormatError
 from jcw_core.files import write_json
-from jcw_core.records import Candidate, ChosenModel, Front
+from jcw_core.records import Candidate, ChosenModel, Front, read_exports, write_exports
 
 FRONT = Front(
     "net",
@@ -29,6 +29,16 @@ def test_records_read_what_they_wrote(tmp_path: Path) -> None:
     assert Front.read(tmp_path / "front.json") == FRONT
     ChosenModel.write_all(tmp_path / "index.json", [MODEL])
     assert ChosenModel.read_all(tmp_path / "index.json") == [MODEL]
+    write_exports(tmp_path / "exports.json", {"m1": {"jcw": "models/m1.jcw"}})
+    assert read_exports(tmp_path / "exports.json") == {"m1": {"jcw": "models/m1.jcw"}}
+
+
+@pytest.mark.parametrize("files", [None, ["m1.jcw"], {"jcw": 3}, {"jcw": ""}])
+def test_exports_of_another_shape_name_the_model(tmp_path: Path, files: object) -> None:
+    path = tmp_path / "exports.json"
+    write_json(path, {"format": "jcw-exports/1", "models": {"m1": files}})
+    with pytest.raises(FormatError, match=r"exports\.json: models\['m1'\] is"):
+        read_exports(path)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def write_run(context: Context) -> None:
     files = {m.id: {"jcw": f"models/{m.id}.jcw"} for m in models}
     for name in files.values():
         context.path(name["jcw"]).write_bytes(b"12345")
-    write_json(context.path(records.EXPORTS), {"format": "jcw-exports/1", "models": files})
+    records.write_exports(context.path(records.EXPORTS), files)
     times = {"baseline": {"median_ms": 2.2}, "m1": {"median_ms": 1.1}}
     write_json(
         context.path(records.MEASUREMENTS),
@@ -184,6 +184,24 @@ def test_models_without_a_measurement_are_reported_without(context: Context) -> 
 def test_a_model_that_is_missing_is_named(context: Context, name: str) -> None:
     document = json.loads(context.path(name).read_text())
     del document["models"]["m1"]
+    write_json(context.path(name), document)
+    with pytest.raises(FormatError, match="'m1' was not exported, measured or evaluated"):
+        assemble(context)
+
+
+@pytest.mark.parametrize("name", [records.EXPORTS, records.MEASUREMENTS, records.EVALUATION])
+def test_a_file_without_its_models_is_named(context: Context, name: str) -> None:
+    document = json.loads(context.path(name).read_text())
+    del document["models"]
+    write_json(context.path(name), document)
+    with pytest.raises(FormatError, match=rf"{name}: models is None, expected an object"):
+        assemble(context)
+
+
+@pytest.mark.parametrize("name", [records.MEASUREMENTS, records.EVALUATION])
+def test_a_model_whose_row_is_damaged_is_named(context: Context, name: str) -> None:
+    document = json.loads(context.path(name).read_text())
+    document["models"]["m1"] = [7]
     write_json(context.path(name), document)
     with pytest.raises(FormatError, match="'m1' was not exported, measured or evaluated"):
         assemble(context)

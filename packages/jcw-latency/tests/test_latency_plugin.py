@@ -15,7 +15,7 @@ from jcw_core import records
 from jcw_core.architecture import Architecture
 from jcw_core.context import Context
 from jcw_core.errors import FormatError
-from jcw_core.files import read_json, write_json
+from jcw_core.files import read_json
 from jcw_core.hookspecs import hookimpl
 from jcw_core.network import Network
 from jcw_core.recipe import load_recipe
@@ -87,10 +87,7 @@ def export_models(context: Context, *names: str) -> None:
     exporter = context.registry.exporters["text"]
     for name in names:
         exporter.export(random_model(context.network, Architecture({}, {}), rng), context.path(f"{name}.txt"))
-    write_json(
-        context.path(records.EXPORTS),
-        {"format": "jcw-exports/1", "models": {name: {"text": f"{name}.txt"} for name in names}},
-    )
+    records.write_exports(context.path(records.EXPORTS), {name: {"text": f"{name}.txt"} for name in names})
 
 
 def test_measure_stage(context: Context) -> None:
@@ -128,9 +125,7 @@ def test_measure_stage_on_a_recorded_table(context: Context, table_file: Path) -
 
 def test_measure_stage_needs_the_devices_format(context: Context) -> None:
     context.registry.stages["profile"].run(context)
-    write_json(
-        context.path(records.EXPORTS), {"format": "jcw-exports/1", "models": {"m1": {"other": "m1.bin"}}}
-    )
+    records.write_exports(context.path(records.EXPORTS), {"m1": {"other": "m1.bin"}})
     with pytest.raises(FormatError, match=r"'text'.*export\.formats"):
         context.registry.stages["measure"].run(context)
 

@@ -15,10 +15,9 @@ from retrain_samples import MIDDLE, NARROW, SMALL, Stripes, network, open_run
 
 from jcw_core.data import normalise
 from jcw_core.errors import FormatError, JcwError, PluginError
-from jcw_core.files import read_json
 from jcw_core.pipeline import plan, run
 from jcw_core.pruning import weight_density
-from jcw_core.records import BASELINE, EXPORTS, MODELS, SUPERNET, ChosenModel
+from jcw_core.records import BASELINE, EXPORTS, MODELS, SUPERNET, ChosenModel, read_exports
 from jcw_core.shrink import shrink
 from jcw_core.supernet.module import Slimmable
 from jcw_retrain import retraining
@@ -65,7 +64,7 @@ def test_models_are_what_their_architecture_says(tmp_path: Path) -> None:
         (BASELINE, None, None), ("m3", 4.0, 0.1), ("m2", 2.5, 0.3), ("m1", 1.0, 0.5),
     ]  # fmt: skip
     assert [models[f"m{n}"].architecture for n in (1, 2, 3)] == [NARROW, SMALL, MIDDLE]
-    exports = read_json(context.path(EXPORTS), kind="jcw-exports/1")["models"]
+    exports = read_exports(context.path(EXPORTS))
     for name, chosen in models.items():
         model = load_model(context.path(exports[name]["safetensors"]))
         assert model.network == shrink(network(), chosen.architecture)

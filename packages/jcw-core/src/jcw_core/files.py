@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -72,14 +72,15 @@ def write_json(path: Path, document: Any) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def read_json(path: Path, *, kind: str | None = None) -> Any:
+def read_json(path: Path, *, kind: str | None = None, objects: Sequence[str] = ()) -> Any:
     """Read a JSON file.
 
     Args:
         kind: the value its ``format`` key must have.
+        objects: keys whose values must be objects.
 
     Raises:
-        FormatError: the file is missing, is not JSON, or is of another kind.
+        FormatError: the file is missing, is not JSON, is of another kind, or lacks an object.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -90,6 +91,11 @@ def read_json(path: Path, *, kind: str | None = None) -> Any:
     found = document.get("format") if isinstance(document, dict) else None
     if kind is not None and found != kind:
         raise FormatError(f"{path}: format is {found!r}, expected {kind!r}")
+    for key in objects:
+        if not isinstance(document.get(key), dict):
+            raise FormatError(
+                f"{path}: {key} is {document.get(key)!r:.60}, expected an object; make it again"
+            )
     return document
 
 

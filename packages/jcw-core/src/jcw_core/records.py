@@ -141,6 +141,26 @@ class ChosenModel:
         return models
 
 
+def write_exports(path: Path, files: Mapping[str, Mapping[str, str]]) -> None:
+    """Write ``models/exports.json``.
+
+    Args:
+        files: by identifier of a model and name of an exporter, relative to the run.
+    """
+    write_json(path, {"format": "jcw-exports/1", "models": files})
+
+
+def read_exports(path: Path) -> dict[str, dict[str, str]]:
+    """Read ``models/exports.json``. Raises ``FormatError``, with the model, for anything else."""
+    models: dict[str, dict[str, str]] = read_json(path, kind="jcw-exports/1", objects=("models",))["models"]
+    for name, files in models.items():
+        if not isinstance(files, dict) or not all(map(_is_text, files.values())):
+            raise FormatError(
+                f"{path}: models[{name!r}] is {files!r:.60}, expected a file for each exporter; run again"
+            )
+    return models
+
+
 def _model(row: Any, where: str) -> ChosenModel:
     """One row of ``models/index.json``; ``where`` says which in errors."""
     if not isinstance(row, dict) or row.keys() != {"architecture", *_KEYS}:

@@ -49,7 +49,9 @@ def assemble(context: Context) -> dict[str, Any]:
     Raises:
         FormatError: a file that an earlier stage wrote lacks a model.
     """
-    measurements = read_json(context.path(records.MEASUREMENTS), kind="jcw-measurements/1")
+    measurements = read_json(
+        context.path(records.MEASUREMENTS), kind="jcw-measurements/1", objects=("device", "models")
+    )
     rows = {
         model.id: _row(context, model, measurements)
         for model in records.ChosenModel.read_all(context.path(records.MODELS))
@@ -76,14 +78,15 @@ def assemble(context: Context) -> dict[str, Any]:
 
 
 def _row(context: Context, model: records.ChosenModel, measurements: Mapping[str, Any]) -> dict[str, Any]:
-    exports = read_json(context.path(records.EXPORTS), kind="jcw-exports/1")
-    evaluation = read_json(context.path(records.EVALUATION), kind="jcw-evaluation/1")
+    exports = records.read_exports(context.path(records.EXPORTS))
+    evaluation = read_json(context.path(records.EVALUATION), kind="jcw-evaluation/1", objects=("models",))
     try:
-        files = exports["models"][model.id]
+        files = exports[model.id]
         file = files.get("jcw") or next(iter(files.values()))
         measured = measurements["models"][model.id]
+        measured_ms = measured["median_ms"] if measured else None
         test_error = evaluation["models"][model.id]["test_error"]
-    except (KeyError, StopIteration):
+    except (KeyError, TypeError, StopIteration):
         raise FormatError(f"model {model.id!r} was not exported, measured or evaluated; run again") from None
     return {
         "id": model.id,
@@ -94,7 +97,7 @@ def _row(context: Context, model: records.ChosenModel, measurements: Mapping[str
         "file_bytes": context.path(file).stat().st_size,
         "requested_latency_ms": model.requested_latency_ms,
         "predicted_latency_ms": model.predicted_latency_ms,
-        "measured_latency_ms": measured["median_ms"] if measured else None,
+        "measured_latency_ms": measured_ms,
         "search_error": model.search_error,
         "test_error": test_error,
     }

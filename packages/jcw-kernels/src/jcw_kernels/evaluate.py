@@ -10,7 +10,7 @@ from jcw_core import records
 from jcw_core.context import Context
 from jcw_core.data import normalise
 from jcw_core.errors import FormatError
-from jcw_core.files import read_json, write_json
+from jcw_core.files import write_json
 from jcw_core.protocols import Dataset
 from jcw_core.recipe import Recipe
 from jcw_core.registry import Registry
@@ -38,7 +38,7 @@ class EvaluateStage:
         Raises:
             FormatError: a model has no file in the ``jcw`` format, or it is damaged.
         """
-        exports = read_json(context.path(records.EXPORTS), kind="jcw-exports/1")["models"]
+        exports = records.read_exports(context.path(records.EXPORTS))
         data = context.dataset("test")
         results = {}
         for done, (name, files) in enumerate(exports.items()):

@@ -24,7 +24,7 @@ class FidelitySection:
 
     def data(self, context: Context) -> Mapping[str, Any] | None:
         """What the stage ``measure`` found; None when no network was run whole."""
-        found = read_json(context.path(records.MEASUREMENTS), kind="jcw-measurements/1")["fidelity"]
+        found = read_json(context.path(records.MEASUREMENTS), kind="jcw-measurements/1").get("fidelity")
         return None if found is None else dict(found)
 
     def html(self, data: Mapping[str, Any]) -> str:

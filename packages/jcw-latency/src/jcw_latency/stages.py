@@ -11,7 +11,7 @@ import numpy as np
 from jcw_core import records
 from jcw_core.context import Context
 from jcw_core.errors import FormatError
-from jcw_core.files import read_json, write_json
+from jcw_core.files import write_json
 from jcw_core.recipe import Recipe
 from jcw_core.registry import Registry
 from jcw_core.space import SearchSpace
@@ -111,12 +111,12 @@ def _measure_models(
 def _exported(context: Context, model_format: str) -> dict[str, Path]:
     """The file of every model that the device can run, by identifier."""
     index = context.path(records.EXPORTS)
-    document = read_json(index, kind="jcw-exports/1")
+    exports = records.read_exports(index)
     try:
         if not model_format:
-            return {str(name): index for name in document["models"]}
-        return {str(name): context.path(files[model_format]) for name, files in document["models"].items()}
-    except (KeyError, TypeError, AttributeError):
+            return dict.fromkeys(exports, index)
+        return {name: context.path(files[model_format]) for name, files in exports.items()}
+    except KeyError:
         raise FormatError(
             f"{index}: not every model was exported as {model_format!r}, which the device runs; "
             f"add {model_format!r} to export.formats"

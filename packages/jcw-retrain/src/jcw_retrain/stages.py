@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jcw_core.files import write_json
 from jcw_core.options import option
-from jcw_core.records import EXPORTS, FRONT, MODELS, SUPERNET, ChosenModel
+from jcw_core.records import EXPORTS, FRONT, MODELS, SUPERNET, ChosenModel, write_exports
 from jcw_retrain.options import RetrainOptions
 
 if TYPE_CHECKING:
@@ -78,5 +77,5 @@ class ExportStage:
             for exporter in exporters:
                 exporter.export(model, context.path(files[chosen.id][exporter.name]))
             context.progress(self.name, "model", done, len(models), chosen.id)
-        write_json(context.path(EXPORTS), {"format": "jcw-exports/1", "models": files})
+        write_exports(context.path(EXPORTS), files)
         return [name for exported in files.values() for name in exported.values()]
