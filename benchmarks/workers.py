@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,23 @@ QUIET = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "NM_DISABLE_ANALY
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A process of ``runtimes.py``, its version, and what its models made of the image: (models, logits)."""
+    """A process of ``runtimes.py``, its runtime and version, and what its models made of the image: (models, logits)."""
 
+    name: str
     process: subprocess.Popen[str]
     version: str
     outputs: NDArray[np.float64]
 
     def seconds(self, model: int, visit: float) -> float:
-        """Time one model."""
+        """Time one model. Raises ``RuntimeError`` when the process has died or the model fails."""
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"model": model, "seconds": visit}) + "\n")
-        self.process.stdin.flush()
-        return float(_answer(self.process)["seconds"])
+        with suppress(BrokenPipeError):  # the answer says why
+            self.process.stdin.write(json.dumps({"model": model, "seconds": visit}) + "\n")
+            self.process.stdin.flush()
+        answer = _answer(self.process)
+        if "error" in answer:
+            raise RuntimeError(f"{self.name}, model {model}: {answer['error']}")
+        return float(answer["seconds"])
 
 
 def _answer(process: subprocess.Popen[str]) -> Mapping[str, Any]:
@@ -58,4 +64,4 @@ def start(name: str, cores: Sequence[int], image: Path, models: Sequence[Path], 
     if "error" in answer:
         process.kill()
         return str(answer["error"])
-    return Worker(process, str(answer["version"]), np.array(answer["outputs"]))
+    return Worker(name, process, str(answer["version"]), np.array(answer["outputs"]))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jcw_kernels import available_isas
@@ -44,6 +45,17 @@ def test_networks(tmp_path):
         assert row["min_ms"] <= row["median_ms"] <= row["max_ms"]
         assert row["max_error"] < 1e-5
     assert [c["density"] for c in result["comparisons"]] == [1.0, 0.2, 0.1]
+
+
+def test_a_runtime_that_dies_is_named(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from workers import Worker
+
+    command = [sys.executable, "-c", "import sys; input(); sys.exit(1)"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        worker = Worker("peer", process, "1.0", np.zeros((1, 2)))
+        with pytest.raises(RuntimeError, match="peer, model 0: the process ended with status 1"):
+            worker.seconds(0, 0.1)
 
 
 def test_threads(tmp_path):

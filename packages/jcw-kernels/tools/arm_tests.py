@@ -19,6 +19,7 @@ from wheels import (
     SANITIZER_OPTIONS,
     UNDER_SANITIZERS,
     build_wheels,
+    command_line,
     install,
     run,
     run_tests,
@@ -42,10 +43,11 @@ SANITIZERS = "/usr/lib/aarch64-linux-gnu/libasan.so.8 /usr/lib/aarch64-linux-gnu
 
 def main(arguments: Sequence[str]) -> int:
     """Build, install, test. Returns pytest's exit status."""
-    sanitize = arguments[0] == "--sanitize"
-    folder, *tests = arguments[1:] if sanitize else arguments
+    parser = command_line(__doc__)
+    parser.add_argument("--sanitize", action="store_true", help="have the sanitizers watch")
+    options, tests = parser.parse_known_args(arguments)
+    sanitize, cache = options.sanitize, options.cache.resolve()
     require_tools()
-    cache = Path(folder).resolve()
     root = userland(cache / "root")
     work = cache / ("sanitized" if sanitize else "plain")
     work.mkdir(exist_ok=True)

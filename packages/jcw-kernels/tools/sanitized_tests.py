@@ -10,14 +10,22 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from wheels import SANITIZE, SANITIZER_OPTIONS, UNDER_SANITIZERS, build_wheels, install, run_tests
+from wheels import (
+    SANITIZE,
+    SANITIZER_OPTIONS,
+    UNDER_SANITIZERS,
+    build_wheels,
+    command_line,
+    install,
+    run_tests,
+)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Build, install, test. Returns pytest's exit status."""
-    cache = Path(arguments[0]).resolve()
+    options, tests = command_line(__doc__).parse_known_args(arguments)
+    cache = options.cache.resolve()
     site = install(cache, build_wheels(cache, SANITIZE))
     environment = {
         **SANITIZER_OPTIONS,
@@ -25,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         # The interpreter was built without them, so they have to be loaded before it.
         "LD_PRELOAD": " ".join(library(name) for name in ("libasan.so", "libubsan.so")),
     }
-    return run_tests(sys.executable, site, environment, arguments[1:], UNDER_SANITIZERS)
+    return run_tests(sys.executable, site, environment, tests, UNDER_SANITIZERS)
 
 
 def library(name: str) -> str:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -26,6 +27,18 @@ UNDER_SANITIZERS = (
 )
 """pytest's handler of crashes would come before the sanitizers' report; valgrind cannot run what they watch; and
 buffers lie apart, with guards between them."""
+
+
+def command_line(description: str) -> ArgumentParser:
+    """A parser of the folder for what is built; what it leaves goes to pytest."""
+    parser = ArgumentParser(
+        description=description,
+        epilog="All other arguments are pytest's.",
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("cache", type=Path, help="folder for what is built, used again the next time")
+    return parser
 
 
 def build_wheels(
