@@ -37,10 +37,9 @@ def test_a_network_is_profiled_and_checked(machine: Options, tmp_path: Path) -> 
     values = {field.name: getattr(machine, field.name) for field in fields(machine)}
     given = [f"--option={key}={value}" for key, value in values.items() if value not in ("", None)]
     (tmp_path / "network.json").write_text(small_resnet().to_json())
-    quick = [
-        f"--set={pair}" for pair in ("widths=2", "densities=2", "min_rounds=2", "rounds=3", "check_rounds=2")
-    ]
-    done = jcw("profile", "network.json", "--device", name, *given, *quick, cwd=tmp_path)
+    quick = ["widths=2", "densities=2", "min_rounds=2", "rounds=3", "whole_networks=6", "check_rounds=2"]
+    settings = [f"--set={pair}" for pair in quick]
+    done = jcw("profile", "network.json", "--device", name, *given, *settings, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     shown = jcw("table", "show", "table.npz", cwd=tmp_path)
     assert name in shown.stdout
