@@ -1,7 +1,7 @@
 """Run the kernel tests with AddressSanitizer and UndefinedBehaviorSanitizer watching the engine.
 
 ``python tools/sanitized_tests.py CACHE [pytest arguments]`` builds wheel and ``jcw-device`` with the sanitizers in the
-folder ``CACHE`` and tests them there. The build takes two minutes of processor time.
+folder ``CACHE`` and tests them there. The build takes seven minutes of processor time.
 """
 
 from __future__ import annotations
