@@ -4,19 +4,16 @@
 #include <limits>
 #include <set>
 
+#include "pairing.hpp"
+
 namespace jcw {
 namespace {
-
-// Input channels of a 1 x 1 convolution that runs together with a depthwise one. Few of its output channels are computed at
-// a time, so more inputs, read anew for each few, cost more than is saved. So do depthwise ones of stride 1, which
-// multiply for longer than they wait for memory. Measured.
-constexpr int kMostPairInputs = 32;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 class Lowering {
  public:
-  explicit Lowering(const Model& model) : model_(model), readers_(readers()) {}
+  explicit Lowering(const Model& model) : model_(model), pairs_(pairs_with_next(model)) {}
 
   Lowered run() {
     add_tensors();
@@ -61,18 +58,6 @@ class Lowering {
     current = std::max(current, row);
   }
 
-  Access access(const Unit& u) const {
-    const int from = u.inputs[0];
-    if (u.op == Op::conv2d && !u.depthwise() && u.stride != Pair{1, 1}) return Access::bands;
-    if (from == 0 || one_pixel(u.in)) return Access::phases;
-    // Padding is zero, which only is a neutral maximum among values that are not negative.
-    if (u.op == Op::max_pool && !never_negative(unit(from - 1).activation)) return Access::phases;
-    if (u.stride == Pair{1, 1}) return one_pixel(u.out) ? Access::phases : Access::flat;
-    const bool plain = is_pool(u) || u.depthwise();
-    const bool known = u.kernel == Pair{3, 3} || u.kernel == Pair{5, 5};
-    return plain && known && u.stride == Pair{2, 2} ? Access::by_two : Access::phases;
-  }
-
   void need_margin(int t, Margin margin) {
     Tensor& in = tensor(t);
     in.pad_rows = std::max(in.pad_rows, margin.rows);
@@ -88,7 +73,7 @@ class Lowering {
       for (int input : u.inputs) same_row(out, input);
     if (!is_windowed(u) || is_linear(u)) return;
     const Margin margin = margin_of(u);
-    switch (access(u)) {
+    switch (access_of(model_, u)) {
       case Access::flat:  // both walk rows of one length
         same_row(out, u.inputs[0]);
         return need_margin(u.inputs[0], margin);
@@ -160,7 +145,7 @@ class Lowering {
 
   int phased(int i, const std::vector<Phase>& phases) {
     const Unit& u = unit(i);
-    if (access(u) != Access::phases) return u.inputs[0];
+    if (access_of(model_, u) != Access::phases) return u.inputs[0];
     const Margin margin = margin_of(u);
     const int width = (u.in.width + u.stride.x - 1) / u.stride.x;
     Tensor made;
@@ -201,25 +186,14 @@ class Lowering {
 
   void emit_windowed(int i) {
     const Unit& u = unit(i);
-    const std::vector<Phase> phases = access(u) == Access::by_two ? std::vector<Phase>{{0, 0}} : phases_of(u);
+    const std::vector<Phase> phases = access_of(model_, u) == Access::by_two ? std::vector<Phase>{{0, 0}} : phases_of(u);
     const int in = phased(i, phases);
     const int residual = u.residual >= 0 ? aligned(i, u.residual, i + 1) : -1;
     const bool plain = is_pool(u) || u.depthwise();
     push(plain ? Kind::windowed : Kind::convolution, i, {in}, residual, phases);
-    result_.operations.back().access = access(u);
-    if (pairs_with_next(i - 1)) join();
+    result_.operations.back().access = access_of(model_, u);
+    if (i > 0 && pairs_[index(i - 1)]) join();
     if (tensor(i + 1).flat) through_plane(i);
-  }
-
-  // Whether unit i is a 1 x 1 convolution that runs together with the depthwise one after it.
-  bool pairs_with_next(int i) const {
-    if (i < 0 || i + 1 >= static_cast<int>(model_.units.size()) || readers_[index(i + 1)] != 1) return false;
-    const Unit& u = unit(i);
-    const Unit& next = unit(i + 1);
-    const bool pointwise = u.op == Op::conv2d && u.groups == 1 && u.taps() == 1 && u.stride == Pair{1, 1} &&
-                           u.padding == Pair{0, 0} && u.residual < 0 && u.in.channels <= kMostPairInputs;
-    return pointwise && next.depthwise() && next.inputs[0] == i + 1 && next.residual < 0 && !is_linear(next) &&
-           access(next) == Access::by_two && next.padding.y < next.kernel.y;
   }
 
   // The last two operations become one.
@@ -228,17 +202,6 @@ class Lowering {
     result_.operations.pop_back();
     last.first.push_back(std::move(result_.operations.back()));
     result_.operations.back() = std::move(last);
-  }
-
-  // How many operands of units each tensor is, and once more where it is the output.
-  std::vector<int> readers() const {
-    std::vector<int> count(model_.units.size() + 1, 0);
-    for (const Unit& u : model_.units) {
-      for (const int input : u.inputs) ++count[index(input)];
-      if (u.residual >= 0) ++count[index(u.residual)];
-    }
-    ++count[index(model_.output)];
-    return count;
   }
 
   // Kernels write whole vectors; a single pixel per plane takes a detour.
@@ -253,7 +216,7 @@ class Lowering {
   }
 
   const Model& model_;
-  const std::vector<int> readers_;
+  const std::vector<bool> pairs_;
   Lowered result_;
   std::vector<std::int64_t> row_;
   std::map<std::string, int> copies_;

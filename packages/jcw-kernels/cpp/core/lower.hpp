@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "access.hpp"
 #include "layout.hpp"
 #include "model.hpp"
 #include "windows.hpp"
@@ -24,10 +25,6 @@ struct Tensor {
 };
 
 enum class Kind { convolution, windowed, linear, elementwise, relayout, global_mean, concat };
-
-// How a windowed operation reads its input: along flat runs where it lies, row by row with a stride of
-// two, from a copy that is split into stride phases, or split by the operation itself, band by band.
-enum class Access { flat, by_two, phases, bands };
 
 struct Phase {
   int y, x;
