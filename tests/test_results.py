@@ -1,0 +1,84 @@
+"""The pages that tell what was measured tell what ``docs/results`` holds."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+PAGE = (RESULTS / "README.md").read_text(encoding="utf-8")
+
+
+def read(name):
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def networks():
+    for c in read("networks")["comparisons"]:
+        peer = c["peer"] if c["peer_density"] == c["density"] else f"{c['peer']}, dense"
+        yield f"| {c['network']} | {c['density']:.0%} | {c['jcw_ms']:.2f} | {c['peer_ms']:.2f} ({peer}) | {c['speedup']:.2f} |"
+
+
+def threads():
+    for row in read("threads")["rows"]:
+        low, high = row["speedup_quartiles"]
+        yield f"| {row['network']} | {row['density']:.0%} | {row['speedup']:.2f} ({low:.2f} to {high:.2f}) |"
+
+
+def layers():
+    rows = [
+        row
+        for row in read("layers")["rows"]
+        if row["isa"] == "avx512" and row["layer"] != "depthwise" and row["density"] <= 0.3
+    ]
+    for key in dict.fromkeys(
+        (r["layer"], r["size"], r["in_channels"], r["out_channels"], r["stride"]) for r in rows
+    ):
+        kind, size, inputs, outputs, stride = key
+        shares = [
+            row["share_of_peak"]
+            for row in rows
+            if (row["layer"], row["size"], row["in_channels"], row["out_channels"], row["stride"]) == key
+        ]
+        three, two, one = (f"{share:.0%}" for share in shares)
+        yield f"| {kind}, stride {stride}, {inputs} to {outputs} at {size} x {size} | {three} | {two} | {one} |"
+
+
+def arm_model():
+    for total in read("arm_model")["totals"]:
+        low, high, paper = (round(total[key]) for key in ("modelled_low_ms", "modelled_high_ms", "paper_ms"))
+        yield f"| {total['density']:.0%} | {low} to {high} | {paper} | {total['high_over_paper']:.2f} |"
+
+
+def latency():
+    for row in read("latency")["rows"]:
+        if row["kind"] == "fidelity":
+            yield (
+                f"| {row['network']} | {row['grid']} | {row['grid_points']} | {row['profile_seconds']:.0f} "
+                f"| {row['mape']:.1%} | {row['max_error']:.1%} | {row['bias']:+.1%} | {row['kendall_tau']:.3f} "
+                f"| {row['macs_kendall_tau']:.3f} |"
+            )
+
+
+@pytest.mark.parametrize("rows", [networks, threads, layers, arm_model, latency])
+def test_the_page_has_every_row(rows):
+    expected = list(rows())
+    assert expected
+    assert [row for row in expected if row not in PAGE] == []
+
+
+def test_the_readme_has_the_networks():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    cells = {}
+    for c in read("networks")["comparisons"]:
+        digits = 1 if c["jcw_ms"] >= 3 else 2
+        cells.setdefault(c["network"], []).append(f"{c['jcw_ms']:.{digits}f} ({c['peer_ms']:.1f})")
+    for network, row in cells.items():
+        assert f"| {network} | {' | '.join(row)} |" in readme
+
+
+def test_every_file_is_shown():
+    for figure in RESULTS.glob("*.png"):
+        assert f"({figure.name})" in PAGE
+        assert f"({figure.with_suffix('.json').name})" in PAGE
