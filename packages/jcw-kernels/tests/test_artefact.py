@@ -153,6 +153,30 @@ def test_hostile_program(file):
     expect(changed(file, lambda p: p.pop("units")), "units is missing")
 
 
+@pytest.mark.parametrize(
+    ("op", "size", "kernel", "stride", "padding"),
+    [
+        ("avg_pool", 65536, 182, 183, 91),
+        ("max_pool", 65536, 182, 182, 91),
+        ("max_pool", 1, 4096, 4096, 2048),
+        ("avg_pool", 1, 4096, 4095, 2048),
+    ],
+)
+def test_strides_that_take_the_input_apart_too_far(op, size, kernel, stride, padding):
+    unit = {
+        "name": "p",
+        "op": op,
+        "inputs": [0],
+        "kernel_size": [kernel] * 2,
+        "stride": [stride] * 2,
+        "padding": [padding] * 2,
+    }
+    program = json.dumps({"input": [size, 1, 1], "units": [unit], "output": 1})
+    file = save_tensors({"z": np.zeros(1, np.float32)}, {"format": "jcw-model/1", "program": program})
+    with pytest.raises(JcwError, match=r"unit p: .*more than a million planes"):
+        Program(file)
+
+
 def test_hostile_tensors(file):
     _, arrays = parts(file)
     mask, values = arrays["conv.mask"], arrays["conv.values"]

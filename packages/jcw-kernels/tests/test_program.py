@@ -12,6 +12,8 @@ from kernel_samples import conv_network, weights_for
 
 from jcw_core.errors import DeviceError, JcwError
 from jcw_core.model import Model
+from jcw_core.network_builder import NetworkBuilder
+from jcw_core.ops import ACTIVATIONS
 from jcw_kernels import available_isas, chosen_isa, compile_model
 
 
@@ -42,11 +44,14 @@ def test_no_images(program):
     assert program.run(np.zeros((0, 3, 6, 5), np.float32)).shape == (0, 120)
 
 
-def test_nan_reaches_the_output_of_relu(rng):
-    network = conv_network((1, 4, 4), 1, (1, 1), activation="relu")
-    image = np.full((1, 1, 4, 4), np.nan, np.float32)
-    for isa in available_isas():
-        assert np.isnan(compile_model(Model(network, weights_for(network, rng)), isa=isa).run(image)).all()
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_nan_reaches_the_output_of_activations(activation, isa):
+    b = NetworkBuilder("act", (1, 2, 4))
+    b.add("act", activation)
+    image = np.zeros((1, 1, 2, 4), np.float32)
+    bits = [0x7FC00000, 0x7FC00001, 0x7FC00100, 0xFFC00003, 0x7FFFFFFF, 0xFFFFFFFF, 0xFFC00000, 0x7FD5AAAA]
+    image.view(np.uint32)[...] = np.reshape(bits, image.shape)
+    assert np.isnan(compile_model(Model(b.build(), {}), isa=isa).run(image)).all()
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1000])

@@ -4,10 +4,14 @@
 #include <limits>
 #include <set>
 
+#include "error.hpp"
 #include "pairing.hpp"
 
 namespace jcw {
 namespace {
+
+// Planes that an input is taken apart into: keeps sizes within 64 bits and the time to make them short.
+constexpr std::int64_t kMostPlanes = 1 << 20;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
@@ -100,7 +104,6 @@ class Lowering {
   // A copy of `from` in another layout, made once however many units read it.
   int copy(int i, int from, Pair stride, std::vector<Phase> phases, Tensor made) {
     made.shape = tensor(from).shape;
-    made.planes_per_channel = static_cast<int>(phases.size());
     made.kind = "copy " + std::to_string(stride.y) + ' ' + std::to_string(stride.x) + (made.fill < 0 ? " -" : " 0") + ' ' +
                 std::to_string(made.shape.height) + ' ' + std::to_string(made.shape.width);
     for (const Phase& phase : phases) made.kind += ' ' + std::to_string(phase.y) + ',' + std::to_string(phase.x);
@@ -135,12 +138,17 @@ class Lowering {
     return copy(i, from, {1, 1}, {{0, 0}}, made);
   }
 
+  // In order.
   std::vector<Phase> phases_of(const Unit& u) const {
-    std::set<Phase> phases;
-    for (int y = 0; y < u.kernel.y; ++y)
-      for (int x = 0; x < u.kernel.x; ++x)
-        phases.insert({Tap::of(y, u.padding.y, u.stride.y).phase, Tap::of(x, u.padding.x, u.stride.x).phase});
-    return {phases.begin(), phases.end()};
+    std::set<int> rows, columns;
+    for (int y = 0; y < u.kernel.y; ++y) rows.insert(Tap::of(y, u.padding.y, u.stride.y).phase);
+    for (int x = 0; x < u.kernel.x; ++x) columns.insert(Tap::of(x, u.padding.x, u.stride.x).phase);
+    if (static_cast<std::int64_t>(rows.size() * columns.size()) * u.in.channels > kMostPlanes)
+      throw DeviceError("unit " + u.name + ": its stride takes the input apart into more than a million planes");
+    std::vector<Phase> phases;
+    for (const int y : rows)
+      for (const int x : columns) phases.push_back({y, x});
+    return phases;
   }
 
   int phased(int i, const std::vector<Phase>& phases) {

@@ -18,7 +18,6 @@ struct Tensor {
   Layout layout;
   bool external = false;  // the caller's image: dense, read only through copies
   bool flat = false;
-  int planes_per_channel = 1;
   float fill = 0.0f;      // value of all padding
   std::string kind;       // tells tensors apart that may not share a buffer
   int row_class = 0, pad_rows = 0, pad_columns = 0;

@@ -37,8 +37,10 @@ std::size_t Program::first_step(int unit) const {
 }
 
 void Program::run_steps(std::size_t begin, std::size_t end) {
-  for (std::size_t s = begin; s < end; ++s)
+  for (std::size_t s = begin; s < end; ++s) {
+    if (steps_[s].clear) threads_.run([&](int part) { steps_[s].clear(part, threads_.count()); });
     threads_.run([&](int part) { steps_[s].run(part, threads_.count()); });
+  }
 }
 
 void Program::store_output(float* output) const {
@@ -79,7 +81,7 @@ std::vector<double> Program::profile(const float* image, int rounds) {
   for (int round = 0; round < rounds; ++round)
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       const double start = now();
-      threads_.run([&](int part) { steps_[s].run(part, threads_.count()); });
+      run_steps(s, s + 1);
       seconds[s] += (now() - start) / rounds;
     }
   return seconds;

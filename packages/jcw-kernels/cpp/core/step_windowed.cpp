@@ -92,7 +92,8 @@ std::shared_ptr<State> make_state(const Binder& binder, const Operation& o, cons
   Windowed& call = state->call;
   call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), state->bias.data());
   call.offsets = state->offsets.data();
-  call.weights = unit.op == Op::max_pool ? nullptr : state->weights.data();
+  call.weights = state->weights.data();
+  call.maximum = unit.op == Op::max_pool;
   call.in_row = static_cast<std::ptrdiff_t>(in.row);
   call.out_row = static_cast<std::ptrdiff_t>(layout.row);
   call.width = layout.width;

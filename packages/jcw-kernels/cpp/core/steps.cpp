@@ -9,9 +9,8 @@ namespace {
 
 // True when the tap lands on a real pixel for some output.
 bool meets(int tap, int padding, int stride, int in, int out) {
-  for (int o = 0; o < out; ++o)
-    if (const int at = o * stride + tap - padding; at >= 0 && at < in) return true;
-  return false;
+  const int first = std::max(padding - tap + stride - 1, 0) / stride;  // output for which it is not before the input
+  return first < out && first * stride + tap - padding < in;
 }
 
 Step make_step(const Binder& binder, const Operation& o) {
@@ -56,17 +55,15 @@ void clear_planes(const Layout& layout, const std::vector<Pair>& written, float*
   }
 }
 
-// Has a step write the padding of its output first, which shares memory with tensors that lie otherwise.
+// Has a step clear the padding of its output first, which shares memory with tensors that lie otherwise.
 void clear_padding(Step& step, const Binder& binder, const Operation& o) {
   const Layout& layout = binder.tensor(o.write).layout;
   float* const data = binder.view(o.write).data;
-  step.run = [layout, data, written = extents(binder, o), rows = !ends_rows(o, step), write = std::move(step.run)](
-                 int part, int parts) {
+  step.clear = [layout, data, written = extents(binder, o), rows = !ends_rows(o, step)](int part, int parts) {
     float* const begin = data - layout.lead();
     if (part == 0) std::fill(begin, data, 0.0f);
     clear_planes(layout, written, data, slice(layout.planes, part, parts), rows);
     if (part == parts - 1) std::fill(data + layout.planes * layout.plane, begin + layout.floats(), 0.0f);
-    write(part, parts);
   };
 }
 
@@ -91,7 +88,7 @@ Address Binder::address(const Operation& o, const Layout& in) const {
                             !meets(tap_x, u.padding.x, u.stride.x, u.in.width, u.out.width)))
       return kNowhere;
     const Tap y = Tap::of(tap_y, u.padding.y, u.stride.y), x = Tap::of(tap_x, u.padding.x, u.stride.x);
-    const auto phase = std::find(phases.begin(), phases.end(), Phase{y.phase, x.phase}) - phases.begin();
+    const auto phase = std::lower_bound(phases.begin(), phases.end(), Phase{y.phase, x.phase}) - phases.begin();
     const std::int64_t plane = channel * static_cast<std::int64_t>(phases.size()) + phase;
     return static_cast<std::int32_t>(plane * in.plane + y.shift * in.row + x.shift);
   };

@@ -29,7 +29,8 @@ struct Step {
   double macs = 0.0;     // multiply-accumulates on kept weights
   double bytes = 0.0;    // activations and weights read and written, each once
   bool leaves_ends = false;  // it writes only real pixels, not the zeros at the ends of rows
-  std::function<void(int part, int parts)> run;  // any split of the work gives the same bits
+  // Any split of the work gives the same bits. All parts of `clear`, where there is one, end before `run` begins.
+  std::function<void(int part, int parts)> clear, run;
   Groupwise groupwise;  // of convolutions by tiles
 };
 

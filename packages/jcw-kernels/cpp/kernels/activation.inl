@@ -5,9 +5,10 @@
 
 namespace {
 
-// e^x by 2^n * p(r), |r| <= ln(2)/2; p is the Taylor polynomial of degree 6, error below 2 ulp.
+// e^x by 2^n * p(r), |r| <= ln(2)/2; p is the Taylor polynomial of degree 6, error below 2 ulp. NaN stays.
 inline Isa::vec exponential(Isa::vec x) {
   using vec = Isa::vec;
+  typedef std::uint32_t bits __attribute__((vector_size(sizeof(vec))));  // whose sums may wrap
   x = Isa::min(Isa::set(88.0f), Isa::max(Isa::set(-87.0f), x));
   const vec magic = Isa::set(12582912.0f);  // 1.5 * 2^23 rounds to whole numbers
   const vec shifted = Isa::fma(x, Isa::set(1.44269504f), magic);
@@ -21,7 +22,7 @@ inline Isa::vec exponential(Isa::vec x) {
   p = Isa::fma(p, r, Isa::set(0.5f));
   p = Isa::fma(p, r, Isa::set(1.0f));
   p = Isa::fma(p, r, Isa::set(1.0f));
-  return (vec)((Isa::ivec)p + ((Isa::ivec)shifted << 23));
+  return (vec)((bits)p + ((bits)shifted << 23)) + (x - x);
 }
 
 inline Isa::vec sigmoid(Isa::vec x) { return Isa::set(1.0f) / (Isa::set(1.0f) + exponential(-x)); }

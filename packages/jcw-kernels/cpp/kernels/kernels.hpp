@@ -75,9 +75,10 @@ struct Windowed {
   Target target;
   const float* in;
   const std::int32_t* offsets;  // taps
-  const float* weights;         // channels x taps; null for max pooling
+  const float* weights;         // channels x taps; none where no tap meets a pixel
   std::ptrdiff_t in_plane;      // all phases of one channel
   int taps;
+  bool maximum;                 // of the taps, without weights, instead of their sum
   // Kernels that know the window's shape take all taps:
   std::ptrdiff_t in_row, out_row;
   int width, padding_y, padding_x;

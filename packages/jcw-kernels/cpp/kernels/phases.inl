@@ -104,10 +104,11 @@ struct PhaseRows {
   // By vectors as far as these may be read.
   template <bool both, bool one>
   JCW_INLINE void plane(const float* in, float* out) const {
-    const int rows = end - begin;
+    const int rows = width > 0 ? end - begin : 0;  // that hold pixels
     pad<both>(out - split.lead, split.lead + (begin - first) * split.out_row);
     out += (begin - first) * split.out_row;
-    pad<both>(out + rows * split.out_row, (last - end) * split.out_row);
+    pad<both>(out + rows * split.out_row, (last - begin - rows) * split.out_row);
+    if (rows == 0) return;
     const std::ptrdiff_t room = split.end - in - reach();
     int quick = 0;  // rows
     if (by_vectors() && room >= 0) quick = (rows - 1) * in_step <= room ? rows : static_cast<int>(room / in_step) + 1;

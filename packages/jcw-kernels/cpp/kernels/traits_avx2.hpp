@@ -25,7 +25,6 @@ struct Isa {
   static constexpr bool slides_at_once = false;
 
   typedef __m256 vec;
-  typedef int ivec __attribute__((vector_size(32)));
 
   static vec load(const float* p) { return _mm256_loadu_ps(p); }
   static void store(float* p, vec v) { _mm256_storeu_ps(p, v); }

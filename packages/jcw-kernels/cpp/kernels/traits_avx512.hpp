@@ -24,7 +24,6 @@ struct Isa {
   static constexpr bool slides_at_once = true;
 
   typedef __m512 vec;
-  typedef int ivec __attribute__((vector_size(64)));
 
   static vec load(const float* p) { return _mm512_loadu_ps(p); }
   static void store(float* p, vec v) { _mm512_storeu_ps(p, v); }

@@ -26,7 +26,6 @@ struct Isa {
   static constexpr bool slides_at_once = true;
 
   typedef float32x4_t vec;
-  typedef int32x4_t ivec;
 
   static vec load(const float* p) { return vld1q_f32(p); }
   static void store(float* p, vec v) { vst1q_f32(p, v); }

@@ -20,7 +20,7 @@ struct WindowedTiles {
   JCW_INLINE void one(std::ptrdiff_t pixel) const {
     const float* in = window.in + channel * window.in_plane + pixel;
     Tile<1, N> tile;
-    if (window.weights) {
+    if (!window.maximum) {
       const float* weights = window.weights + std::ptrdiff_t{channel} * window.taps;
       const vec bias = Isa::set(window.target.bias[channel]);
       JCW_UNROLL

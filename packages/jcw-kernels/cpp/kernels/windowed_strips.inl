@@ -176,11 +176,11 @@ struct Strips {
 
 template <int K>
 void windowed_by_two(const Windowed& window, int row_begin, int row_end, int channel_begin, int channel_end) {
-  if (K == 3 && window.weights && windowed_pairs(window, row_begin, row_end, channel_begin, channel_end)) return;
-  if (window.weights)
-    Strips<K, 2, true>{window, row_begin, row_end, channel_begin, channel_end}.run();
-  else
+  if (K == 3 && !window.maximum && windowed_pairs(window, row_begin, row_end, channel_begin, channel_end)) return;
+  if (window.maximum)
     Strips<K, 2, false>{window, row_begin, row_end, channel_begin, channel_end}.run();
+  else
+    Strips<K, 2, true>{window, row_begin, row_end, channel_begin, channel_end}.run();
 }
 
 }  // namespace
