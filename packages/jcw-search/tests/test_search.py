@@ -2,11 +2,12 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from scipy.stats import chisquare
 
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.space import Bound, SearchSpace
 from jcw_search import Evolution, Fixed, Nsga2Selection, UniformSelection, search
-from jcw_search.breeding import breed
+from jcw_search.breeding import _draw, breed
 from jcw_search.operators import Variation
 from jcw_search.sorting import non_dominated
 
@@ -29,22 +30,30 @@ class Counting:
         return self.function(space, population)
 
 
-def tiny_space(network):
+def tiny_space(network, width=0.5, density=0.98):
     """Few enough architectures to try them all."""
-    bounds = [Bound("fc", width=1, density=0.97), Bound("*", width=0.5, density=0.98)]
+    bounds = [Bound("fc", width=1, density=density - 0.01), Bound("*", width, density)]
     return SearchSpace.of(network, bounds)
 
 
+def values_of(variable):
+    """All values that a variable may take: multiples of its step within its bounds, and the bounds."""
+    multiples = np.round(np.arange(0, variable.maximum + variable.step, variable.step), 9)
+    inside = multiples[(multiples > variable.low) & (multiples < variable.high)]
+    return np.unique([variable.low, *inside, variable.high])
+
+
 def everything(space):
-    axes = [
-        np.unique(np.round(np.append(np.arange(v.low, v.high, v.step), v.high), 9)) for v in space.variables
-    ]
-    return np.array(list(product(*axes)))
+    return np.array(list(product(*map(values_of, space.variables))))
 
 
+# Bounds that are multiples of the steps of 4 channels and 0.01, and bounds that are not.
+@pytest.mark.parametrize(
+    ("channels", "width", "density"), [(8, 0.5, 0.98), (9, 0.45, 0.98), (10, 0.4, 0.98), (10, 0.4, 0.978)]
+)
 @pytest.mark.parametrize("selection", [UniformSelection(), UniformSelection(16), Nsga2Selection()])
-def test_a_tiny_space_is_searched_to_the_last_architecture(selection, toy):
-    space = tiny_space(toy.network(8))
+def test_a_tiny_space_is_searched_to_the_last_architecture(selection, channels, width, density, toy):
+    space = tiny_space(toy.network(channels), width, density)
     whole = everything(space)
     assert 50 < len(whole) < 400
     evaluators = {"latency": Counting(toy.latency), "error": Counting(toy.error)}
@@ -162,6 +171,17 @@ def test_breeding_gives_only_what_is_new_even_from_identical_parents(space, rng)
     free = np.ones(space.dimensions, dtype=bool)
     children = breed(space, parents, parents, 40, free, Variation(probability=0.0), rng)
     assert len(np.unique(np.concatenate([parents[:1], children]), axis=0)) == 41
+
+
+@pytest.mark.parametrize("density", [0.108, 0.29, 0.5])
+def test_random_draws_give_every_value_equally_often(density, toy, rng):
+    space = SearchSpace.of(toy.network(10), [Bound("*", width=0.4, density=density)])
+    free = np.ones(space.dimensions, dtype=bool)
+    drawn = _draw(space, space.sample(2, rng), 40_000, free, rng)
+    for column, variable in zip(drawn.T, space.variables, strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        np.testing.assert_array_equal(values, values_of(variable))
+        assert chisquare(counts).pvalue > 1e-4
 
 
 @pytest.mark.parametrize(
