@@ -19,10 +19,11 @@ class Counting:
 
     def __init__(self, function, stale=False):
         self.function, self.stale = function, stale
-        self.seen, self.generations = [], []
+        self.seen, self.generations, self.announced = [], [], []
 
-    def begin_generation(self, parents, generation):
+    def begin_generation(self, population, generation):
         self.generations.append(generation)
+        self.announced.append({row.tobytes() for row in population})
         return self.stale and generation > 0
 
     def evaluate(self, space, population):
@@ -164,6 +165,19 @@ def test_stale_values_are_renewed_for_the_parents_and_never_mixed_with_new_ones(
         assert set(after.front) <= set(fresh)
     assert len(error.seen) > len(latency.seen)
     assert len(np.unique(result.values, axis=0)) == len(result.values)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_generation_is_announced_with_all_that_it_evaluates(space, variant, toy):
+    """Parents and children alike: where they share a supernet, all of them have a part in its training."""
+    error = Counting(toy.error, stale=True)
+    search(
+        space, {"latency": Fixed(toy.latency), "error": error}, population=8, generations=6, variant=variant
+    )
+    evaluated = iter(error.seen)
+    for announced in error.announced:
+        assert {next(evaluated) for _ in announced} == announced
+    assert next(evaluated, None) is None
 
 
 def test_breeding_gives_only_what_is_new_even_from_identical_parents(space, rng):

@@ -87,7 +87,7 @@ def open_run(folder: Path, mode: str = "continuous", *, kill_after: int = 0) -> 
 
 
 def generation(context: Context, number: int) -> np.ndarray:
-    """Values of six parents, as a search would give them."""
+    """Six parents and children, as a search would give them."""
     return context.space.sample(6, np.random.default_rng(number))
 
 
@@ -125,7 +125,7 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path: Path, mode: str, kills: 
     assert np.ptp(values[0]) > 0
 
 
-def test_generations_are_trained_on_their_parents(tmp_path: Path) -> None:
+def test_generations_are_trained_on_their_population(tmp_path: Path) -> None:
     context, plugin = open_run(tmp_path, "per-generation")
     run(context, until="supernet")
     assert len(plugin.events) == 2

@@ -95,7 +95,7 @@ class Evolution:
         corners = np.concatenate([whole, *(phase.corners for phase in self.phases)])
         rows, place = np.unique(np.concatenate([population, corners]), axis=0, return_inverse=True)
         for evaluator in self.evaluators.values():
-            evaluator.begin_generation(population, 0)
+            evaluator.begin_generation(rows, 0)
         objectives = self._evaluate(rows)[place.ravel()]
         limits = objectives[len(population) :].reshape(-1, 2, objectives.shape[1])
         return _scored(
@@ -124,7 +124,7 @@ class Evolution:
         children = self._children(state, index, rng)
         if not len(children):
             return replace(state, generation=self.phases[index].last)
-        state = self._refreshed(state, generation)
+        state = self._refreshed(state, children, generation)
         pool = np.concatenate([state.population, len(state.values) + np.arange(len(children))])
         state = replace(
             state,
@@ -142,12 +142,13 @@ class Evolution:
             return scatter(self.space, parents, state.values, self.population, free, rng)
         return breed(self.space, parents, state.values, self.population, free, self.variation, rng)
 
-    def _refreshed(self, state: State, generation: int) -> State:
+    def _refreshed(self, state: State, children: Population, generation: int) -> State:
         """Announce the generation, and evaluate the parents again where an evaluator asks for it."""
         parents = state.values[state.population]
+        pool = np.concatenate([parents, children])
         objectives, current = state.objectives.copy(), state.current
         for column, (name, evaluator) in enumerate(self.evaluators.items()):
-            if evaluator.begin_generation(parents, generation):
+            if evaluator.begin_generation(pool, generation):
                 objectives[state.population, column] = self._value(name, parents)
                 current = np.zeros(len(current), dtype=bool)
                 current[state.population] = True
