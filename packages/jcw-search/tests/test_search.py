@@ -124,6 +124,49 @@ def test_the_second_phase_inherits_the_widths_that_survived_the_first(space, eva
     assert (later[:, ~widths] < 1).any()
 
 
+def test_an_exhausted_first_phase_ends_nothing_but_itself(toy):
+    space = tiny_space(toy.network(8))
+    evaluators = {"latency": Fixed(toy.latency), "error": Fixed(toy.error)}
+    result = search(space, evaluators, population=8, generations=60, variant="sequential")
+    widths = np.array([v.kind == "width" for v in space.variables])
+    whole, found = everything(space), {row.tobytes() for row in result.values}
+    assert {row.tobytes() for row in whole if (row[~widths] == 1).all()} <= found
+
+    survived = {row.tobytes() for row in result.values[result.population][:, widths]}
+    reached = {row.tobytes() for row in whole if row[widths].tobytes() in survived}
+    assert len(reached) > 8
+    assert reached <= found
+
+
+class Spy:
+    """The first candidates survive, and the limits are kept."""
+
+    name = "spy"
+
+    def __init__(self):
+        self.limits = []
+
+    def select(self, objectives, size, rng, *, limits):
+        self.limits.append(limits)
+        return np.arange(size)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_selection_is_told_how_far_its_phase_reaches(space, evaluators, variant, toy):
+    spy = Spy()
+    search(space, evaluators, selection=spy, population=8, generations=4, variant=variant)
+    widths = np.array([v.kind == "width" for v in space.variables])
+    smallest = {
+        "joint": [space.low] * 4,
+        "channels": [np.where(widths, space.low, space.high)] * 4,
+        "weights": [np.where(widths, space.high, space.low)] * 4,
+        "sequential": [np.where(widths, space.low, space.high)] * 2 + [space.low] * 2,
+    }
+    corners = [np.stack([corner, space.high]) for corner in smallest[variant]]
+    expected = [np.stack([toy.latency(space, pair), toy.error(space, pair)], axis=1) for pair in corners]
+    np.testing.assert_allclose(spy.limits, expected)
+
+
 def test_the_same_seed_gives_the_same_result_and_another_seed_another(space, evaluators):
     one, same, other = (
         search(space, evaluators, population=8, generations=6, seed=seed) for seed in (1, 1, 2)
@@ -193,6 +236,16 @@ def test_breeding_gives_only_what_is_new_even_from_identical_parents(space, rng)
     free = np.ones(space.dimensions, dtype=bool)
     children = breed(space, parents, parents, 40, free, Variation(probability=0.0), rng)
     assert len(np.unique(np.concatenate([parents[:1], children]), axis=0)) == 41
+
+
+def test_children_inherit_from_the_parent_that_they_lie_nearer_to(space, rng):
+    widths = np.array([v.kind == "width" for v in space.variables])
+    levels = np.array([0.2, 0.5, 0.9])[:, None]
+    parents = space.decode(np.where(widths, levels[::-1], levels) * np.ones(space.dimensions))
+    children = breed(space, parents, parents, 60, ~widths, Variation(mu_c=20, probability=0), rng)
+    for child in children:
+        distance = np.abs(parents - child)[:, ~widths].sum(axis=1)
+        np.testing.assert_array_equal(child[widths], parents[distance.argmin(), widths])
 
 
 @pytest.mark.parametrize("density", [0.108, 0.29, 0.5])

@@ -15,10 +15,10 @@ from jcw_core import records
 from jcw_core.errors import RecipeError
 from jcw_core.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_search import Evolution, State, UniformSelection, checkpoint
+from jcw_search import Evolution, State, UniformSelection, Variation, checkpoint
 from jcw_search.options import SearchOptions
 from jcw_search.report import SearchSection
-from jcw_search.stage import SearchStage
+from jcw_search.stage import SearchStage, _evolution, _selection
 
 WORLD = Path(__file__).with_name("world.py")
 RECIPE = """
@@ -191,12 +191,16 @@ def test_impossible_options_are_refused_with_their_key(tmp_path, keys, message):
 
 @pytest.mark.parametrize(("keys", "expected"), [({}, 4), ({"targets": 9}, 9)])
 def test_targets_reach_the_strategy(tmp_path, keys, expected):
-    from jcw_search.stage import _selection
-
     context = make(tmp_path, changed(**keys))
     strategy = _selection(context.options(SearchOptions), context.recipe, context.registry)
     assert strategy.targets == expected
     assert context.registry.selections["uniform"].targets == 4
+
+
+def test_the_operators_options_reach_the_search(tmp_path):
+    context = make(tmp_path, changed(mu_c=3.0, mu_m=7.0, mutation=0.4))
+    evolution = _evolution(context, context.options(SearchOptions))
+    assert evolution.variation == Variation(mu_c=3, mu_m=7, probability=0.4)
 
 
 def test_defaults_are_the_papers():
