@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import zlib
 from dataclasses import fields
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from jcw_core import records
 from jcw_core.errors import RecipeError
 from jcw_core.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_search import Evolution, State, UniformSelection, Variation, checkpoint
+from jcw_search import Evolution, Fixed, State, UniformSelection, Variation, checkpoint
 from jcw_search.options import SearchOptions
 from jcw_search.report import SearchSection
 from jcw_search.stage import SearchStage, _evolution, _selection
@@ -143,6 +144,37 @@ def test_a_checkpoint_with_a_flipped_bit_counts_as_absent_or_holds_the_same(tmp_
     for again in filter(None, found):
         assert_same(again, state)
     assert None in found
+
+
+class Trained:
+    """Values hang on what the generation was announced with, as those of a supernet trained on it."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def begin_generation(self, population, generation):
+        self.shift = zlib.crc32(population.tobytes()) / 2**32
+        return True
+
+    def evaluate(self, space, population):
+        return self.function(space, population) + self.shift
+
+
+def test_values_that_grow_stale_are_the_same_after_every_interruption(tmp_path, space, toy):
+    def ready():
+        evaluators = {"latency": Fixed(toy.latency), "error": Trained(toy.error)}
+        return Evolution(space, evaluators, UniformSelection(), population=8, generations=5)
+
+    evolution = ready()
+    state = evolution.start(np.random.default_rng(0))
+    broken = state
+    while not evolution.is_done(state):
+        state = evolution.step(state, np.random.default_rng(state.generation))
+        checkpoint.save(tmp_path / "state.npz", broken)
+        again = ready()
+        broken = checkpoint.load(tmp_path / "state.npz", again)
+        broken = again.step(broken, np.random.default_rng(broken.generation))
+        assert_same(broken, state)
 
 
 def test_a_checkpoint_of_another_space_is_left_alone(tmp_path, space, evaluators):
