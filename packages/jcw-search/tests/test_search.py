@@ -1,14 +1,11 @@
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.space import Bound, SearchSpace
 from jcw_search import Evolution, Fixed, Nsga2Selection, UniformSelection, search
-from jcw_search.breeding import _draw, breed
-from jcw_search.operators import Variation
 from jcw_search.sorting import non_dominated
 
 VARIANTS = ["joint", "channels", "weights", "sequential"]
@@ -31,31 +28,14 @@ class Counting:
         return self.function(space, population)
 
 
-def tiny_space(network, width=0.5, density=0.98):
-    """Few enough architectures to try them all."""
-    bounds = [Bound("fc", width=1, density=density - 0.01), Bound("*", width, density)]
-    return SearchSpace.of(network, bounds)
-
-
-def values_of(variable):
-    """All values that a variable may take: multiples of its step within its bounds, and the bounds."""
-    multiples = np.round(np.arange(0, variable.maximum + variable.step, variable.step), 9)
-    inside = multiples[(multiples > variable.low) & (multiples < variable.high)]
-    return np.unique([variable.low, *inside, variable.high])
-
-
-def everything(space):
-    return np.array(list(product(*map(values_of, space.variables))))
-
-
 # Bounds that are multiples of the steps of 4 channels and 0.01, and bounds that are not.
 @pytest.mark.parametrize(
     ("channels", "width", "density"), [(8, 0.5, 0.98), (9, 0.45, 0.98), (10, 0.4, 0.98), (10, 0.4, 0.978)]
 )
 @pytest.mark.parametrize("selection", [UniformSelection(), UniformSelection(16), Nsga2Selection()])
 def test_a_tiny_space_is_searched_to_the_last_architecture(selection, channels, width, density, toy):
-    space = tiny_space(toy.network(channels), width, density)
-    whole = everything(space)
+    space = toy.tiny(channels, width, density)
+    whole = toy.everything(space)
     assert 50 < len(whole) < 400
     evaluators = {"latency": Counting(toy.latency), "error": Counting(toy.error)}
     result = search(space, evaluators, selection=selection, population=8, generations=500)
@@ -89,84 +69,6 @@ def test_invariants_of_a_search(space, evaluators, variant, toy):
     assert space.row(result.architectures[0]).tolist() == result.values[result.front[0]].tolist()
 
 
-def test_variants_vary_what_they_say(space, evaluators):
-    widths = np.array([v.kind == "width" for v in space.variables])
-    found = {
-        variant: search(space, evaluators, population=12, generations=10, variant=variant).values
-        for variant in VARIANTS
-    }
-    assert (found["channels"][:, ~widths] == 1).all()
-    assert (found["weights"][:, widths] == space.high[widths]).all()
-    for variant in ("channels", "sequential", "joint"):
-        assert len(np.unique(found[variant][:, widths], axis=0)) > 5
-    for variant in ("weights", "sequential", "joint"):
-        assert len(np.unique(found[variant][:, ~widths], axis=0)) > 5
-
-
-def test_the_second_phase_inherits_the_widths_that_survived_the_first(space, evaluators):
-    states = {}
-    search(
-        space,
-        evaluators,
-        population=12,
-        generations=10,
-        variant="sequential",
-        callback=lambda s: states.update({s.generation: s}),
-    )
-    widths = np.array([v.kind == "width" for v in space.variables])
-    first, last = states[5], states[10]
-    # The smallest of the space was evaluated for the limits of the second phase.
-    bred = first.values[(first.values != space.low).any(axis=1)]
-    assert (bred[:, ~widths] == 1).all()
-    survived = {row.tobytes() for row in first.values[first.population][:, widths]}
-    later = last.values[len(first.values) :]
-    assert {row.tobytes() for row in later[:, widths]} <= survived
-    assert (later[:, ~widths] < 1).any()
-
-
-def test_an_exhausted_first_phase_ends_nothing_but_itself(toy):
-    space = tiny_space(toy.network(8))
-    evaluators = {"latency": Fixed(toy.latency), "error": Fixed(toy.error)}
-    result = search(space, evaluators, population=8, generations=60, variant="sequential")
-    widths = np.array([v.kind == "width" for v in space.variables])
-    whole, found = everything(space), {row.tobytes() for row in result.values}
-    assert {row.tobytes() for row in whole if (row[~widths] == 1).all()} <= found
-
-    survived = {row.tobytes() for row in result.values[result.population][:, widths]}
-    reached = {row.tobytes() for row in whole if row[widths].tobytes() in survived}
-    assert len(reached) > 8
-    assert reached <= found
-
-
-class Spy:
-    """The first candidates survive, and the limits are kept."""
-
-    name = "spy"
-
-    def __init__(self):
-        self.limits = []
-
-    def select(self, objectives, size, rng, *, limits):
-        self.limits.append(limits)
-        return np.arange(size)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_selection_is_told_how_far_its_phase_reaches(space, evaluators, variant, toy):
-    spy = Spy()
-    search(space, evaluators, selection=spy, population=8, generations=4, variant=variant)
-    widths = np.array([v.kind == "width" for v in space.variables])
-    smallest = {
-        "joint": [space.low] * 4,
-        "channels": [np.where(widths, space.low, space.high)] * 4,
-        "weights": [np.where(widths, space.high, space.low)] * 4,
-        "sequential": [np.where(widths, space.low, space.high)] * 2 + [space.low] * 2,
-    }
-    corners = [np.stack([corner, space.high]) for corner in smallest[variant]]
-    expected = [np.stack([toy.latency(space, pair), toy.error(space, pair)], axis=1) for pair in corners]
-    np.testing.assert_allclose(spy.limits, expected)
-
-
 def test_the_same_seed_gives_the_same_result_and_another_seed_another(space, evaluators):
     one, same, other = (
         search(space, evaluators, population=8, generations=6, seed=seed) for seed in (1, 1, 2)
@@ -180,7 +82,7 @@ def test_the_same_seed_gives_the_same_result_and_another_seed_another(space, eva
 @pytest.mark.parametrize("tiny", [True, False])
 def test_nothing_is_evaluated_twice_or_lost(space, variant, tiny, toy):
     """In a tiny space the corners, which are evaluated for the limits, would be bred too."""
-    space = tiny_space(toy.network(8)) if tiny else space
+    space = toy.tiny(8) if tiny else space
     evaluators = {"latency": Counting(toy.latency), "error": Counting(toy.error)}
     result = search(space, evaluators, population=8 if tiny else 12, generations=15, variant=variant)
     for evaluator in evaluators.values():
@@ -229,34 +131,6 @@ def test_a_generation_is_announced_with_all_that_it_evaluates(space, variant, to
     for announced in error.announced:
         assert {next(evaluated) for _ in announced} == announced
     assert next(evaluated, None) is None
-
-
-def test_breeding_gives_only_what_is_new_even_from_identical_parents(space, rng):
-    parents = np.repeat(space.sample(1, rng), 5, axis=0)
-    free = np.ones(space.dimensions, dtype=bool)
-    children = breed(space, parents, parents, 40, free, Variation(probability=0.0), rng)
-    assert len(np.unique(np.concatenate([parents[:1], children]), axis=0)) == 41
-
-
-def test_children_inherit_from_the_parent_that_they_lie_nearer_to(space, rng):
-    widths = np.array([v.kind == "width" for v in space.variables])
-    levels = np.array([0.2, 0.5, 0.9])[:, None]
-    parents = space.decode(np.where(widths, levels[::-1], levels) * np.ones(space.dimensions))
-    children = breed(space, parents, parents, 60, ~widths, Variation(mu_c=20, probability=0), rng)
-    for child in children:
-        distance = np.abs(parents - child)[:, ~widths].sum(axis=1)
-        np.testing.assert_array_equal(child[widths], parents[distance.argmin(), widths])
-
-
-@pytest.mark.parametrize("density", [0.108, 0.29, 0.5])
-def test_random_draws_give_every_value_equally_often(density, toy, rng):
-    space = SearchSpace.of(toy.network(10), [Bound("*", width=0.4, density=density)])
-    free = np.ones(space.dimensions, dtype=bool)
-    drawn = _draw(space, space.sample(2, rng), 40_000, free, rng)
-    for column, variable in zip(drawn.T, space.variables, strict=True):
-        values, counts = np.unique(column, return_counts=True)
-        np.testing.assert_array_equal(values, values_of(variable))
-        assert chisquare(counts).pvalue > 1e-4
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import zlib
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ from jcw_core import records
 from jcw_core.errors import RecipeError
 from jcw_core.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_search import Evolution, Fixed, State, UniformSelection, Variation, checkpoint
+from jcw_search import Variation
 from jcw_search.options import SearchOptions
 from jcw_search.report import SearchSection
 from jcw_search.stage import SearchStage, _evolution, _selection
@@ -123,68 +121,6 @@ def test_a_damaged_checkpoint_costs_time_but_not_the_result(tmp_path):
     state.write_bytes(state.read_bytes()[:-1])
     SearchStage().run(context)
     assert context.path(records.FRONT).read_bytes() == expected
-
-
-def assert_same(one, other):
-    for field in fields(State):
-        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
-
-
-def test_a_checkpoint_with_a_flipped_bit_counts_as_absent_or_holds_the_same(tmp_path, space, evaluators, rng):
-    evolution = Evolution(space, evaluators, UniformSelection(), population=4, generations=4)
-    state, path = evolution.start(rng), tmp_path / "state.npz"
-    checkpoint.save(path, state)
-    content = path.read_bytes()
-    found = []
-    for bit in rng.choice(8 * len(content), size=600, replace=False):
-        damaged = bytearray(content)
-        damaged[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(damaged)
-        found.append(checkpoint.load(path, evolution))
-    for again in filter(None, found):
-        assert_same(again, state)
-    assert None in found
-
-
-class Trained:
-    """Values hang on what the generation was announced with, as those of a supernet trained on it."""
-
-    def __init__(self, function):
-        self.function = function
-
-    def begin_generation(self, population, generation):
-        self.shift = zlib.crc32(population.tobytes()) / 2**32
-        return True
-
-    def evaluate(self, space, population):
-        return self.function(space, population) + self.shift
-
-
-def test_values_that_grow_stale_are_the_same_after_every_interruption(tmp_path, space, toy):
-    def ready():
-        evaluators = {"latency": Fixed(toy.latency), "error": Trained(toy.error)}
-        return Evolution(space, evaluators, UniformSelection(), population=8, generations=5)
-
-    evolution = ready()
-    state = evolution.start(np.random.default_rng(0))
-    broken = state
-    while not evolution.is_done(state):
-        state = evolution.step(state, np.random.default_rng(state.generation))
-        checkpoint.save(tmp_path / "state.npz", broken)
-        again = ready()
-        broken = checkpoint.load(tmp_path / "state.npz", again)
-        broken = again.step(broken, np.random.default_rng(broken.generation))
-        assert_same(broken, state)
-
-
-def test_a_checkpoint_of_another_space_is_left_alone(tmp_path, space, evaluators):
-    evolution = Evolution(space, evaluators, UniformSelection(), population=8, generations=4)
-    state = evolution.start(np.random.default_rng(0))
-    checkpoint.save(tmp_path / "state.npz", state)
-    assert_same(checkpoint.load(tmp_path / "state.npz", evolution), state)
-    other = Evolution(make(tmp_path).space, evaluators, UniformSelection(), population=8, generations=4)
-    assert checkpoint.load(tmp_path / "state.npz", other) is None
-    assert checkpoint.load(tmp_path / "absent.npz", evolution) is None
 
 
 @pytest.mark.parametrize(
