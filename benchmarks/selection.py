@@ -91,7 +91,7 @@ class Estimate:
     def __init__(self, error: Surrogate, mode: str, rng: np.random.Generator) -> None:
         self._error, self._mode, self._rng = error, mode, rng
 
-    def begin_generation(self, parents: Population, generation: int) -> bool:
+    def begin_generation(self, population: Population, generation: int) -> bool:
         """Estimates of the parents are drawn again where they are not kept."""
         return self._mode == "reestimated" and generation > 0
 

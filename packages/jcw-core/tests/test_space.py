@@ -96,18 +96,6 @@ def test_variables_of_the_small_network() -> None:
     ]
 
 
-def test_restrict_freezes_one_kind() -> None:
-    space = SearchSpace.of(small_resnet(32))
-    values = space.sample(1, np.random.default_rng(1))[0]
-    frozen = space.restrict("width", values)
-    population = frozen.sample(20, np.random.default_rng(2))
-    is_width = np.array([v.kind == "width" for v in space.variables])
-    assert (population[:, is_width] == values[is_width]).all()
-    assert np.ptp(population[:, ~is_width], axis=0).all()
-    whole = space.restrict("density").sample(5, np.random.default_rng(2))
-    assert (whole[:, ~is_width] == 1).all()
-
-
 @given(networks())
 def test_what_is_prunable(network) -> None:
     for node in network:

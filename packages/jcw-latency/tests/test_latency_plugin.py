@@ -21,6 +21,7 @@ from jcw_core.network import Network
 from jcw_core.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_core.run_directory import RunDirectory
+from jcw_core.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable
 from jcw_latency.network_runs import random_model
 from jcw_latency.recorded import RecordedPlugin
@@ -141,8 +142,8 @@ def test_objective(context: Context) -> None:
     np.testing.assert_array_equal(
         evaluator.evaluate(context.space, population), predictor.predict(population)
     )
-    frozen = context.space.restrict("density")
-    assert evaluator.evaluate(frozen, population).shape == (50,)
+    other = SearchSpace.of(context.network, step=8)
+    assert evaluator.evaluate(other, other.sample(50, np.random.default_rng(0))).shape == (50,)
 
 
 def test_importing_needs_no_torch() -> None:

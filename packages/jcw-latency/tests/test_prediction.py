@@ -22,7 +22,7 @@ from jcw_core.network_builder import NetworkBuilder
 from jcw_core.protocols import DeviceInfo
 from jcw_core.registry import Registry
 from jcw_core.shrink import shrink
-from jcw_core.space import SearchSpace
+from jcw_core.space import Bound, SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, interpolate, profile, table_from_arrays
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, has_channel_pair
 from jcw_latency.plan import width_points
@@ -114,7 +114,8 @@ def test_exact_where_latency_is_trilinear(table: LatencyTable, space: SearchSpac
     network = chain(16, 32, 16)
     # Quarters: every layer's weight groups divide into them, so no density is rounded.
     quarters = profile(network, SyntheticDevice(), quick_options(densities=4), rng=rng)
-    for made, members in ((table, space.restrict("density")), (quarters, SearchSpace.of(network))):
+    dense = SearchSpace.of(space.network, defaults=[Bound("*", width=0.01, density=1)])
+    for made, members in ((table, dense), (quarters, SearchSpace.of(network))):
         population = members.sample(500, rng)
         predicted = LatencyPredictor(made, members).predict(population)
         for row, milliseconds in zip(population[::25], predicted[::25], strict=True):

@@ -1,12 +1,13 @@
 """A small network, its space, and objectives that cost nothing."""
 
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from jcw_core.network_builder import NetworkBuilder
-from jcw_core.space import SearchSpace
+from jcw_core.space import Bound, SearchSpace
 from jcw_search import Fixed
 
 
@@ -37,9 +38,33 @@ def error_of(space, population):
     return 0.1 + 0.8 * np.exp(-3 * (share * weight).sum(axis=1) / weight.sum())
 
 
+def tiny_space(channels, width=0.5, density=0.98):
+    """Few enough architectures to try them all."""
+    bounds = [Bound("fc", width=1, density=density - 0.01), Bound("*", width, density)]
+    return SearchSpace.of(build_network(channels), bounds)
+
+
+def values_of(variable):
+    """All values that a variable may take: multiples of its step within its bounds, and the bounds."""
+    multiples = np.round(np.arange(0, variable.maximum + variable.step, variable.step), 9)
+    inside = multiples[(multiples > variable.low) & (multiples < variable.high)]
+    return np.unique([variable.low, *inside, variable.high])
+
+
+def everything(space):
+    return np.array(list(product(*map(values_of, space.variables))))
+
+
 @pytest.fixture
 def toy():
-    return SimpleNamespace(network=build_network, latency=latency_of, error=error_of)
+    return SimpleNamespace(
+        network=build_network,
+        latency=latency_of,
+        error=error_of,
+        tiny=tiny_space,
+        values_of=values_of,
+        everything=everything,
+    )
 
 
 @pytest.fixture

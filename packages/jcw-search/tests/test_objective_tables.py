@@ -59,7 +59,7 @@ class Metered:
         self.factor = context.options(MeterOptions).factor
         return self
 
-    def begin_generation(self, parents, generation):
+    def begin_generation(self, population, generation):
         return False
 
     def evaluate(self, space, population):

@@ -44,7 +44,7 @@ class Toy:
     def open(self, context):
         return self
 
-    def begin_generation(self, parents, generation):
+    def begin_generation(self, population, generation):
         self.generation = generation
         return False
 

@@ -41,7 +41,7 @@ class Pruned:
         """Nothing to load."""
         return self
 
-    def begin_generation(self, parents: Population, generation: int) -> bool:
+    def begin_generation(self, population: Population, generation: int) -> bool:
         """Values hold for ever."""
         return False
 

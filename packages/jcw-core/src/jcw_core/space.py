@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -173,19 +173,6 @@ class SearchSpace:
         level = rng.uniform(size=(size, 1))
         position = np.clip(level + rng.uniform(-0.4, 0.4, size=(size, self.dimensions)), 0, 1)
         return self.decode(self.encode(self.low + position * (self.high - self.low)))
-
-    def restrict(
-        self, kind: Literal["width", "density"], values: NDArray[np.float64] | None = None
-    ) -> SearchSpace:
-        """Freeze all widths or all densities, at ``values`` (dimensions,) or at their maximum."""
-        fixed = self.high if values is None else values
-        return replace(
-            self,
-            variables=tuple(
-                replace(v, low=float(value), high=float(value)) if v.kind == kind else v
-                for v, value in zip(self.variables, fixed, strict=True)
-            ),
-        )
 
     def channels(self, values: Population, node: str) -> NDArray[np.float64]:
         """Channels (or features) of ``node``'s output in each architecture, (n,)."""

@@ -20,7 +20,11 @@ from jcw_core.recipe import load_recipe
 from jcw_core.records import SUPERNET
 from jcw_core.registry import Registry
 from jcw_core.run_directory import RunDirectory
+from jcw_core.supernet.batches import FixedImages
+from jcw_core.supernet.evaluation import Score
 from jcw_core.supernet.evaluator import SupernetEvaluator
+from jcw_core.supernet.module import Slimmable
+from jcw_core.supernet.options import Arithmetic
 from jcw_core.supernet.stage import SupernetStage
 
 
@@ -87,7 +91,7 @@ def open_run(folder: Path, mode: str = "continuous", *, kill_after: int = 0) -> 
 
 
 def generation(context: Context, number: int) -> np.ndarray:
-    """Values of six parents, as a search would give them."""
+    """Six parents and children, as a search would give them."""
     return context.space.sample(6, np.random.default_rng(number))
 
 
@@ -125,7 +129,7 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path: Path, mode: str, kills: 
     assert np.ptp(values[0]) > 0
 
 
-def test_generations_are_trained_on_their_parents(tmp_path: Path) -> None:
+def test_generations_are_trained_on_their_population(tmp_path: Path) -> None:
     context, plugin = open_run(tmp_path, "per-generation")
     run(context, until="supernet")
     assert len(plugin.events) == 2
@@ -137,6 +141,24 @@ def test_generations_are_trained_on_their_parents(tmp_path: Path) -> None:
     assert evaluator.begin_generation(generation(context, 6), 1)
     assert evaluator.begin_generation(population, 0)
     assert np.array_equal(first, evaluator.evaluate(context.space, population))
+
+
+def test_each_step_of_a_generation_trains_one_of_its_population(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, _ = open_run(tmp_path, "per-generation")
+    run(context, until="supernet")
+    trained, forward = [], Slimmable.forward
+
+    def spy(module, images, architecture=None):  # type: ignore[no-untyped-def]
+        trained.append(architecture)
+        return forward(module, images, architecture)
+
+    monkeypatch.setattr(Slimmable, "forward", spy)
+    population = generation(context, 5)
+    SupernetEvaluator(context, "error").begin_generation(population, 0)
+    assert set(trained) <= {context.space.architecture(row) for row in population}
+    assert len(set(trained)) > len(population) / 2, "children as well as parents"
 
 
 def test_the_supernet_learns_and_evaluation_changes_nothing(tmp_path: Path) -> None:
@@ -151,6 +173,34 @@ def test_the_supernet_learns_and_evaluation_changes_nothing(tmp_path: Path) -> N
     assert np.array_equal(errors, evaluator.evaluate(context.space, population))
     backwards = evaluator.evaluate(context.space, population[::-1])
     assert np.array_equal(errors, backwards[::-1])
+
+
+def test_estimates_are_of_images_held_out_and_calibrated_on_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, _ = open_run(tmp_path)
+    run(context, until="supernet")
+    used = []
+
+    def score(module, architecture, calibration, batches, arithmetic):  # type: ignore[no-untyped-def]
+        used.append((images_of(calibration), images_of(batches)))
+        return Score(0.0, 0.0)
+
+    def split(name: str) -> list[bytes]:
+        dataset = context.dataset(name)
+        return images_of(FixedImages(dataset, np.arange(len(dataset)), 64, Arithmetic()))
+
+    monkeypatch.setattr("jcw_core.supernet.evaluator.score_subnetwork", score)
+    SupernetEvaluator(context, "error").evaluate(context.space, generation(context, 0))
+    assert len(used) == 6
+    for calibration, scored in used:
+        assert len(set(calibration)) == len(calibration) == 60
+        assert set(calibration) <= set(split("train"))
+        assert scored == split("validation")
+
+
+def images_of(batches: FixedImages) -> list[bytes]:
+    return [image.numpy().tobytes() for images, _ in batches for image in images]
 
 
 def test_threads_do_not_change_what_is_estimated(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class LatencyEvaluator:
         self._table = table
         self._predictor: LatencyPredictor | None = None
 
-    def begin_generation(self, parents: Population, generation: int) -> bool:
+    def begin_generation(self, population: Population, generation: int) -> bool:
         """Predictions hold for ever."""
         return False
 

@@ -71,7 +71,7 @@ class Fixed:
 
     function: Callable[[SearchSpace, Population], Any]
 
-    def begin_generation(self, parents: Population, generation: int) -> bool:
+    def begin_generation(self, population: Population, generation: int) -> bool:
         """Nothing to prepare."""
         return False
 

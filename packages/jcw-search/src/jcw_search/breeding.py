@@ -82,7 +82,8 @@ def _draw(
     space: SearchSpace, parents: Population, size: int, free: Mask, rng: np.random.Generator
 ) -> Population:
     """Every value of a free dimension with equal chance, so that each architecture can come up."""
-    first, last = np.rint(space.low / space.step), np.rint(space.high / space.step)
+    # Outwards, since ``decode`` clips: a bound between two multiples of its step is a value of its own.
+    first, last = np.floor(space.low / space.step + 1e-9), np.ceil(space.high / space.step - 1e-9)
     steps = np.floor(first + rng.random((size, space.dimensions)) * (last - first + 1))
     return _inherit(space.decode(steps * space.step / space.maximum), parents, free, rng)
 

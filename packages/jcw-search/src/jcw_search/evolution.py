@@ -24,13 +24,14 @@ class State:
 
     Args:
         generation: the last that ended; 0 is the random first population.
-        values: (archive, dimensions) every architecture evaluated so far.
+        values: (archive, dimensions) every architecture evaluated so far, of those that the variant
+            can reach.
         objectives: (archive, objectives) their values, in the order of the evaluators.
         current: (archive,) False where the evaluators have since said that earlier values no
             longer hold.
         population: (population,) indices into the archive.
-        limits: (phases + 1, 2, objectives) values of the smallest and largest architecture of the
-            space, then of each phase.
+        limits: (phases + 1, 2, objectives) values of the smallest and largest architecture of each
+            phase, then of the space.
         hypervolume: (generations so far + 1,) of the archive's current values.
     """
 
@@ -87,25 +88,28 @@ class Evolution:
         return phases_of(self.space, self.variant, self.generations)
 
     def start(self, rng: np.random.Generator) -> State:
-        """Sample and evaluate the first population; it holds the first phase's two corners."""
-        first = self.phases[0]
-        sample = first.restrict(self.space.sample(self.population - 2, rng))
-        population = np.unique(np.concatenate([first.corners, sample]), axis=0)
+        """Evaluate the first population, and for the limits the corners of all phases and of the space.
+
+        The archive takes them all, but corners of the space that the variant cannot reach.
+        """
+        population = self._sample(rng)
+        own = np.concatenate([population, *(phase.corners for phase in self.phases)])
         whole = self.space.decode(self.space.encode(np.stack([self.space.low, self.space.high])))
-        corners = np.concatenate([whole, *(phase.corners for phase in self.phases)])
-        rows, place = np.unique(np.concatenate([population, corners]), axis=0, return_inverse=True)
+        rows, origin, place = np.unique(
+            np.concatenate([own, whole]), axis=0, return_index=True, return_inverse=True
+        )
         for evaluator in self.evaluators.values():
-            evaluator.begin_generation(population, 0)
-        objectives = self._evaluate(rows)[place.ravel()]
-        limits = objectives[len(population) :].reshape(-1, 2, objectives.shape[1])
+            evaluator.begin_generation(rows, 0)
+        objectives = self._evaluate(rows)
+        archived = origin < len(own)
         return _scored(
             State(
                 generation=0,
-                values=population,
-                objectives=objectives[: len(population)],
-                current=np.ones(len(population), dtype=bool),
-                population=np.arange(len(population)),
-                limits=limits,
+                values=rows[archived],
+                objectives=objectives[archived],
+                current=np.ones(archived.sum(), dtype=bool),
+                population=np.flatnonzero(origin[archived] < len(population)),
+                limits=objectives[place.ravel()[len(population) :]].reshape(-1, 2, objectives.shape[1]),
                 hypervolume=np.empty(0),
             )
         )
@@ -124,7 +128,7 @@ class Evolution:
         children = self._children(state, index, rng)
         if not len(children):
             return replace(state, generation=self.phases[index].last)
-        state = self._refreshed(state, generation)
+        state = self._refreshed(state, children, generation)
         pool = np.concatenate([state.population, len(state.values) + np.arange(len(children))])
         state = replace(
             state,
@@ -133,8 +137,14 @@ class Evolution:
             objectives=np.concatenate([state.objectives, self._evaluate(children)]),
             current=np.concatenate([state.current, np.ones(len(children), dtype=bool)]),
         )
-        chosen = self._select(state.objectives[pool], state.limits[1 + index], rng)
+        chosen = self._select(state.objectives[pool], state.limits[index], rng)
         return _scored(replace(state, population=pool[chosen]))
+
+    def _sample(self, rng: np.random.Generator) -> Population:
+        """A first population: the first phase's two corners, and architectures between them."""
+        first = self.phases[0]
+        between = first.restrict(self.space.sample(self.population - 2, rng))
+        return np.unique(np.concatenate([first.corners, between]), axis=0)
 
     def _children(self, state: State, index: int, rng: np.random.Generator) -> Population:
         parents, free = state.values[state.population], self.phases[index].free
@@ -142,12 +152,13 @@ class Evolution:
             return scatter(self.space, parents, state.values, self.population, free, rng)
         return breed(self.space, parents, state.values, self.population, free, self.variation, rng)
 
-    def _refreshed(self, state: State, generation: int) -> State:
+    def _refreshed(self, state: State, children: Population, generation: int) -> State:
         """Announce the generation, and evaluate the parents again where an evaluator asks for it."""
         parents = state.values[state.population]
+        pool = np.concatenate([parents, children])
         objectives, current = state.objectives.copy(), state.current
         for column, (name, evaluator) in enumerate(self.evaluators.items()):
-            if evaluator.begin_generation(parents, generation):
+            if evaluator.begin_generation(pool, generation):
                 objectives[state.population, column] = self._value(name, parents)
                 current = np.zeros(len(current), dtype=bool)
                 current[state.population] = True
@@ -186,5 +197,5 @@ class Evolution:
 
 def _scored(state: State) -> State:
     """``state`` with the hypervolume of its front appended."""
-    volume = hypervolume(state.objectives[state.front], state.limits[0])
+    volume = hypervolume(state.objectives[state.front], state.limits[-1])
     return replace(state, hypervolume=np.append(state.hypervolume, volume))

@@ -16,8 +16,13 @@ if TYPE_CHECKING:
 class Evaluator(Protocol):
     """An objective that has its data at hand."""
 
-    def begin_generation(self, parents: Population, generation: int) -> bool:
-        """Called before the first evaluation (generation 0) and before each later generation.
+    def begin_generation(self, population: Population, generation: int) -> bool:
+        """Called before the first evaluation (generation 0) and before those of each later generation.
+
+        Args:
+            population: values (n, dimensions) of all that the generation compares: parents and their
+                children, or in generation 0 the first architectures.
+            generation: its number.
 
         Returns:
             True when values given earlier no longer hold and the parents must be evaluated again.
@@ -79,8 +84,8 @@ class Selection(Protocol):
             objectives: (n, objectives); latency first, smaller is better.
             size: how many to choose, at most n.
             rng: the only source of randomness.
-            limits: (2, objectives); row 0 the values of the space's smallest architecture, row 1
-                those of its largest.
+            limits: (2, objectives); row 0 the values of the smallest architecture that the search
+                can reach as it stands, row 1 those of the largest.
 
         Returns:
             ``size`` different indices into ``objectives``.

@@ -42,25 +42,25 @@ class SupernetEvaluator:
         self._calibration = FixedImages(train, order, BATCH, arithmetic)
         self._validation = FixedImages(validation, np.arange(len(validation)), BATCH, arithmetic)
 
-    def begin_generation(self, parents: Population, generation: int) -> bool:
-        """Train on the parents when the mode is ``per-generation``; their old values then do not hold.
+    def begin_generation(self, population: Population, generation: int) -> bool:
+        """Train on the population when the mode is ``per-generation``; old values then do not hold.
 
         Each generation starts from the weights of ``supernet.safetensors``, so that a search which
-        was killed needs nothing but the parents to go on.
+        was killed needs nothing but the population to go on.
         """
         if self._options.mode == "continuous" or self._options.epochs == self._options.shared_epochs:
             return False
         context, options = self._context, self._options
         load_supernet(context, self._module)
         folder = context.directory.scratch("search")
-        path = folder / f"supernet-{generation}-{zlib.crc32(parents.tobytes()):08x}.safetensors"
+        path = folder / f"supernet-{generation}-{zlib.crc32(population.tobytes()):08x}.safetensors"
         for old in folder.glob("supernet-*.safetensors"):
             if old != path:
                 old.unlink()
         images = TrainingImages(context.dataset("train"), options.augmentation, options.arithmetic)
         with threads(context.recipe.run.threads):
             train_on_population(
-                context, self._module, images, parents, generation, path,
+                context, self._module, images, population, generation, path,
                 lambda epoch: context.progress(
                     "search", "supernet epoch", epoch.done, epoch.total, f"generation {generation}, loss {epoch.loss:.3f}"
                 ),

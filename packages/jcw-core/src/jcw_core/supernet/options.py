@@ -60,7 +60,7 @@ class SupernetOptions:
 
     mode: Literal["continuous", "per-generation"] = option(
         "continuous",
-        help="trained once before the search, or trained again on the parents of each generation as in the paper",
+        help="trained once before the search, or again in each generation on its parents and children as in the paper",
     )
     epochs: int = option(30, low=1, help="epochs in all")
     warmup_epochs: int = option(

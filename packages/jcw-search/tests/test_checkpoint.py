@@ -1,0 +1,71 @@
+import zlib
+from dataclasses import fields
+
+import numpy as np
+
+from jcw_core.backbones.resnet import RESNET18
+from jcw_core.space import SearchSpace
+from jcw_search import Evolution, Fixed, State, UniformSelection, checkpoint
+
+
+def assert_same(one, other):
+    for field in fields(State):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
+
+
+def test_a_checkpoint_with_a_flipped_bit_counts_as_absent_or_holds_the_same(tmp_path, space, evaluators, rng):
+    evolution = Evolution(space, evaluators, UniformSelection(), population=4, generations=4)
+    state, path = evolution.start(rng), tmp_path / "state.npz"
+    checkpoint.save(path, state)
+    content = path.read_bytes()
+    found = []
+    for bit in rng.choice(8 * len(content), size=600, replace=False):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        found.append(checkpoint.load(path, evolution))
+    for again in filter(None, found):
+        assert_same(again, state)
+    assert None in found
+
+
+class Trained:
+    """Values hang on what the generation was announced with, as those of a supernet trained on it."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def begin_generation(self, population, generation):
+        self.shift = zlib.crc32(population.tobytes()) / 2**32
+        return True
+
+    def evaluate(self, space, population):
+        return self.function(space, population) + self.shift
+
+
+def test_values_that_grow_stale_are_the_same_after_every_interruption(tmp_path, space, toy):
+    def ready():
+        evaluators = {"latency": Fixed(toy.latency), "error": Trained(toy.error)}
+        return Evolution(space, evaluators, UniformSelection(), population=8, generations=5)
+
+    evolution = ready()
+    state = evolution.start(np.random.default_rng(0))
+    broken = state
+    while not evolution.is_done(state):
+        state = evolution.step(state, np.random.default_rng(state.generation))
+        checkpoint.save(tmp_path / "state.npz", broken)
+        again = ready()
+        broken = checkpoint.load(tmp_path / "state.npz", again)
+        broken = again.step(broken, np.random.default_rng(broken.generation))
+        assert_same(broken, state)
+
+
+def test_a_checkpoint_of_another_space_is_left_alone(tmp_path, space, evaluators):
+    evolution = Evolution(space, evaluators, UniformSelection(), population=8, generations=4)
+    state = evolution.start(np.random.default_rng(0))
+    checkpoint.save(tmp_path / "state.npz", state)
+    assert_same(checkpoint.load(tmp_path / "state.npz", evolution), state)
+    elsewhere = SearchSpace.of(RESNET18.build(num_classes=10, input_size=32))
+    other = Evolution(elsewhere, evaluators, UniformSelection(), population=8, generations=4)
+    assert checkpoint.load(tmp_path / "state.npz", other) is None
+    assert checkpoint.load(tmp_path / "absent.npz", evolution) is None
