@@ -15,8 +15,8 @@ from jcw_core.ops import pair
 
 Tensors = Mapping[str, Tensor]
 
-_MAY_OVERWRITE = frozenset({"conv2d", "linear", "batch_norm", "add"})
-"""Operations whose gradients do not need their output, so that an activation may replace it."""
+_REPLACEABLE = frozenset({"conv2d", "linear", "batch_norm", "add"})
+"""Operations that make a tensor of their own and whose gradients do not need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,22 @@ def execute(network: Network, tensors: Tensors, images: Tensor, norm: BatchNorm)
         elif node.op in ("conv2d", "linear"):
             value = _weighted(node, tensors, values[node.inputs[0]])
         else:
-            inplace = node.inputs[0] in dead and network[node.inputs[0]].op in _MAY_OVERWRITE
-            value = _PLAIN[node.op](node, [values[name] for name in node.inputs], inplace)
+            inputs = [values[name] for name in node.inputs]
+            value = _PLAIN[node.op](node, inputs, may_overwrite(network, node))
         for name in dead:
             del values[name]
         values[node.name] = value
     return values[network.output.name].flatten(1)
+
+
+def may_overwrite(network: Network, node: Node) -> bool:
+    """Whether an activation may replace its input, which then nothing else reads.
+
+    A value is not free when its last reader comes: ``flatten`` hands on a view of it, and the gradient
+    of a convolution needs what it has read.
+    """
+    source = network[node.inputs[0]]
+    return source.op in _REPLACEABLE and network.consumers[source.name] == (node.name,)
 
 
 @lru_cache(maxsize=64)
