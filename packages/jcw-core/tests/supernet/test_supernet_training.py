@@ -65,6 +65,26 @@ def test_too_few_images(dataset: Blobs) -> None:
         TrainingImages(dataset, Augmentation(), Arithmetic()).steps(300)
 
 
+@pytest.mark.parametrize(
+    ("count", "batch"), [(64, 16), (129, 128), (130, 128), (10, 3), (9, 4), (2, 128), (1, 3)]
+)
+def test_no_batch_is_a_lone_image(count: int, batch: int) -> None:
+    data = Blobs(count)
+    sizes = [len(labels) for _, labels in FixedImages(data, np.arange(count), batch, Arithmetic())]
+    assert (sum(sizes), len(sizes)) == (count, -(-count // batch))
+    assert min(sizes) >= min(2, count)
+    assert max(sizes) <= batch
+    labels = [labels for _, labels in FixedImages(data, np.arange(count)[::-1], batch, Arithmetic())]
+    assert np.array_equal(np.concatenate(labels), data.labels[::-1])
+
+
+def test_training_leaves_out_a_smaller_batch(dataset: Blobs) -> None:
+    images = TrainingImages(dataset, Augmentation(), Arithmetic())
+    for batch in (199, 150, 66):
+        sizes = [len(labels) for _, labels in images.epoch(batch, np.random.default_rng(0))]
+        assert sizes == [batch] * images.steps(batch)
+
+
 def test_learning_rates() -> None:
     options = TrainingOptions(epochs=10, batch_size=1, lr=2.0, lr_warmup_epochs=2)
     assert [round(learning_rate(options, e), 6) for e in (0, 1, 2, 6, 10)] == [0, 1, 2, 1, 0]

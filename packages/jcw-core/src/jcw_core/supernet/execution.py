@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor
 
+from jcw_core.errors import DataError
 from jcw_core.network import Network, Node
 from jcw_core.ops import pair
 
@@ -34,7 +35,17 @@ class BatchNorm:
     momentum: float | None = None
 
     def __call__(self, node: Node, tensors: Tensors, value: Tensor) -> Tensor:
-        """Normalise (n, channels, height, width)."""
+        """Normalise (n, channels, height, width).
+
+        Raises:
+            DataError: the statistics of a batch are wanted, and it has one value per channel.
+        """
+        training = self.statistics is None or self.momentum is not None
+        if training and value.numel() == value.shape[1]:
+            raise DataError(
+                f"batch norm {node.name!r} works on 1 x 1 planes and got a batch of one image, "
+                "which has no variance; give it two images or more"
+            )
         mean = variance = None
         if self.statistics is not None:
             mean = self.statistics[f"{node.name}.running_mean"]
@@ -45,7 +56,7 @@ class BatchNorm:
             variance,
             tensors[f"{node.name}.weight"],
             tensors[f"{node.name}.bias"],
-            training=self.statistics is None or self.momentum is not None,
+            training=training,
             momentum=self.momentum or 0.0,
             eps=float(node.attributes["eps"]),  # type: ignore[arg-type]
         )
