@@ -48,6 +48,7 @@ def fit(folder: Path, architecture: Architecture = SMALL, rho: float = 0.5) -> M
         (SMALL, [("pretrain", PRETRAIN, Method), ("admm", ADMM, Admm), ("finetune", FINETUNE, FixedMasks)]),
         (NARROW, [("dense", replace(PRETRAIN, epochs=10), Method)]),
     ],
+    ids=["pruned", "dense"],
 )
 def test_each_phase_has_its_method_and_its_options(
     tmp_path: Path,
