@@ -34,6 +34,13 @@ def test_json_round_trip(network: Network) -> None:
     assert again.shapes == network.shapes
 
 
+def test_a_network_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, hashed = small_resnet(), []
+    monkeypatch.setattr(Node, "__hash__", lambda node: hashed.append(node.name) or 0)
+    assert hash(network) == hash(network)
+    assert hashed == [node.name for node in network]
+
+
 @given(networks(), st.integers(0, 2**32 - 1))
 def test_inferred_shapes_are_those_of_the_reference(network: Network, seed: int) -> None:
     rng = np.random.default_rng(seed)

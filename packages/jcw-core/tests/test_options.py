@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -26,6 +27,8 @@ class Options:
     flag: bool = option(False)
     label: str | None = option(None)
     sizes: tuple[int, ...] = option((1, 2), low=1)
+    rate: float | None = option(None)
+    budgets: tuple[float, ...] = option((), low=0)
     inner: Inner = option(Inner())
     inners: tuple[Inner, ...] = option(())
 
@@ -41,11 +44,13 @@ def test_every_type_is_read() -> None:
     table = {
         "path": "data/file", "count": 4, "share": 1, "kind": "large", "flag": True, "label": "x", "sizes": [3],
         "inner": {"rate": 0.25}, "inners": [{"rate": 0}, {}],
+        "rate": -2.5, "budgets": [1, 2.5],
     }  # fmt: skip
     found = parse(Options, table, WHERE)
     assert found == Options(
-        Path("/folder/data/file"), 4, 1.0, "large", True, "x", (3,), Inner(0.25), (Inner(0.0), Inner(0.5))
-    )
+        Path("/folder/data/file"), 4, 1.0, "large", True, "x", (3,), -2.5, (1.0, 2.5),
+        Inner(0.25), (Inner(0.0), Inner(0.5)),
+    )  # fmt: skip
     assert isinstance(found.share, float)
 
 
@@ -61,7 +66,6 @@ def test_every_type_is_read() -> None:
         ({"count": "4"}, "count: expected int, found '4'"),
         ({"count": 0}, "count: 0 is impossible; expected at least 1"),
         ({"share": 1.01}, "share: 1.01 is impossible; expected from 0 to 1"),
-        ({"share": float("nan")}, "share: nan is impossible"),
         ({"share": False}, "share: expected float, found False"),
         ({"kind": "huge"}, "kind: 'huge' is not one of 'small', 'large'"),
         ({"kind": ["small"]}, "kind: .* is not one of"),
@@ -80,6 +84,24 @@ def test_each_mistake_names_its_key(change: dict[str, object], message: str) -> 
     with pytest.raises(RecipeError, match=message) as error:
         parse(Options, {"path": "p", **change}, WHERE)
     assert "/folder/recipe.toml" in str(error.value)
+
+
+NOT_FINITE = ["nan", "inf", "-inf", "9" * 400, "-" + "9" * 400]
+
+
+@pytest.mark.parametrize("text", NOT_FINITE, ids=lambda text: text[:4])
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        ("share = {}", "share"),
+        ("rate = {}", "rate"),
+        ("budgets = [1.0, {}]", "budgets"),
+        ("inner = {{ rate = {} }}", r"\[inner\] rate"),
+    ],
+)
+def test_a_number_is_finite(text: str, table: str, name: str) -> None:
+    with pytest.raises(RecipeError, match=f"{name}: (nan|-?inf) is impossible; expected a finite number"):
+        parse(Options, {"path": "p", **tomllib.loads(table.format(text))}, WHERE)
 
 
 def test_a_required_key() -> None:

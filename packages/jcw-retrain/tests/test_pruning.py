@@ -42,6 +42,19 @@ def test_projection_is_the_nearest_pruned_weight(shape: tuple[int, ...], density
     assert np.array_equal(projection(torch.from_numpy(weight), density).numpy(), nearest(weight, density))
 
 
+def test_pruning_keeps_the_nearest_weights() -> None:
+    module = Slimmable(network(), np.random.default_rng(0))
+    weight = module.get_parameter("fc.weight")
+    # Even columns have the larger L2 norm, odd ones the larger L1 norm.
+    lone, even = torch.tensor([[2.0], [0.0], [0.0]]), torch.arange(12) % 2 == 0
+    with torch.no_grad():
+        weight.copy_(torch.where(even, lone, 1.0))
+    masks = prune(module, {"fc": 0.5, "conv2": 1.0})
+    assert masks.keys() == {"fc"}
+    assert torch.equal(masks["fc"] != 0, even.expand(3, 12))
+    assert torch.equal(weight.detach(), torch.where(even, lone, 0.0))
+
+
 def test_admm_follows_its_equations() -> None:
     module = Slimmable(network(), np.random.default_rng(0)).double()
     admm = Admm(module, DENSITIES, rho=0.3)

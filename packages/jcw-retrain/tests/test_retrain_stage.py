@@ -24,6 +24,9 @@ from jcw_retrain import retraining
 from jcw_retrain.options import RetrainOptions, phases
 from jcw_retrain.weights import load_model
 
+PATIENCE = 20
+"""Seconds that a thread waits for another; only a test that fails uses them up."""
+
 
 def in_a_process(folder: Path, *, threads: int, kill_after: int) -> int:
     here = Path(__file__).parent
@@ -123,23 +126,38 @@ def test_a_budget_that_nothing_meets(tmp_path: Path) -> None:
         run(context, until="retrain")
 
 
-def test_the_failure_of_one_model_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("model", "failure"),
+    [(BASELINE, JcwError("no luck")), ("m3", JcwError("no luck")), ("m3", KeyboardInterrupt())],
+)
+def test_the_failure_of_one_model_ends_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, failure: BaseException
+) -> None:
     context, plugin = open_run(tmp_path, threads=2)
     run(context, until="search")
-    reporter = retraining._Work._reporter
+    reporter, both = retraining._Work._reporter, threading.Barrier(2)
 
     def failing(self, job):  # type: ignore[no-untyped-def]
         def report(done: int, detail: str) -> None:
-            if job.id == "m3":
-                raise JcwError("m3 failed")
             reporter(self, job)(done, detail)
+            if done > 1:
+                return
+            if job.id in (BASELINE, "m3"):
+                both.wait(PATIENCE)
+            if job.id == model and isinstance(failure, KeyboardInterrupt):
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+            elif job.id == model:
+                raise failure
+            self.stop.wait(PATIENCE)
 
         return report
 
     monkeypatch.setattr(retraining._Work, "_reporter", failing)
-    with pytest.raises(JcwError, match="m3 failed"):
+    with pytest.raises(type(failure), match=f"^{failure}$"):
         run(context, until="retrain")
-    assert len(plugin.events) < 28
+    epochs = [event.detail.split() for event in plugin.events if event.stage == "retrain"]
+    assert {name for name, *_ in epochs} >= {BASELINE, "m3"}
+    assert {epoch.split("/")[0] for _, _, epoch, *_ in epochs} == {"1"}
     assert threading.active_count() == 1
     assert not context.path(MODELS).exists()
 

@@ -126,6 +126,11 @@ class Network:
         return iter(self.nodes)
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Kept, because what is derived from a network is looked up by it, often once per layer.
         return hash((self.name, self.nodes))
 
     @cached_property

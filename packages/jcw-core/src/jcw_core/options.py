@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
 import types
 from collections.abc import Mapping
@@ -145,12 +146,21 @@ def _scalar(hint: Any, value: Any, one: Field[Any], key: str, where: Location) -
     if hint is Path and isinstance(value, str):
         return (where.path.parent / value).resolve()
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        value = _as_float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise where.error(key, f"expected {hint.__name__}, found {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise where.error(key, f"{value} is impossible; expected a finite number")
     if isinstance(value, (int, float)):
         low, high = one.metadata.get("low"), one.metadata.get("high")
-        if value != value or (low is not None and value < low) or (high is not None and value > high):
+        if (low is not None and value < low) or (high is not None and value > high):
             bounds = f"at least {low}" if high is None else f"from {low} to {high}"
             raise where.error(key, f"{value} is impossible; expected {bounds}")
     return value
+
+
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

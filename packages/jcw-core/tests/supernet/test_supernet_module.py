@@ -1,21 +1,25 @@
 import numpy as np
 import pytest
 import torch
+from supernet_samples import Blobs
 from torch import nn
 
 from jcw_core.architecture import Architecture
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.backbones.resnet import resnet18
-from jcw_core.errors import FormatError, NetworkError
+from jcw_core.data import normalise
+from jcw_core.errors import DataError, FormatError, NetworkError
 from jcw_core.network import Network
 from jcw_core.network_builder import NetworkBuilder
 from jcw_core.pruning import density_mask as reference_mask
 from jcw_core.shrink import shrink, shrink_weights
 from jcw_core.space import SearchSpace, prunable_layers
+from jcw_core.supernet.batches import FixedImages
 from jcw_core.supernet.calibration import calibrate
 from jcw_core.supernet.execution import BatchNorm, execute
 from jcw_core.supernet.masks import density_mask
 from jcw_core.supernet.module import Slimmable
+from jcw_core.supernet.options import Arithmetic
 
 
 @pytest.mark.parametrize("shape", [(8, 3, 3, 3), (10, 4, 1, 1), (3, 5), (13, 7, 3, 3), (4, 1, 1, 1)])
@@ -129,6 +133,31 @@ def test_a_smaller_last_batch_counts_by_its_images() -> None:
     tensors = Slimmable(network, np.random.default_rng(0)).double().subnetwork()
     found = calibrate(network, tensors, images.split(5))
     torch.testing.assert_close(found["bn.running_mean"], images.mean((0, 2, 3)))
+
+
+def pooled() -> Network:
+    net = NetworkBuilder("pooled", (3, 8, 8))
+    net.add("pool", "global_avg_pool")
+    net.batch_norm("bn")
+    net.add("flatten", "flatten")
+    return net.build()
+
+
+def test_calibration_on_one_image_more_than_a_batch() -> None:
+    batches = FixedImages(Blobs(129), np.arange(129), 128, Arithmetic())
+    tensors = Slimmable(pooled(), np.random.default_rng(0)).subnetwork()
+    found = calibrate(pooled(), tensors, (images for images, _ in batches))
+    pixels = torch.from_numpy(normalise(Blobs(129).images(np.arange(129)), Blobs(129)))
+    torch.testing.assert_close(found["bn.running_mean"], pixels.mean((0, 2, 3)))
+
+
+def test_one_image_has_no_variance() -> None:
+    module = Slimmable(pooled(), np.random.default_rng(0))
+    with pytest.raises(DataError, match=r"'bn' works on 1 x 1 planes and got a batch of one image"):
+        calibrate(pooled(), module.subnetwork(), [torch.randn(1, 3, 8, 8)])
+    with pytest.raises(DataError, match="'bn'"):
+        module.train()(torch.randn(1, 3, 8, 8))
+    module.eval()(torch.randn(1, 3, 8, 8))
 
 
 def test_calibration_leaves_the_supernet_alone(network: Network, space: SearchSpace) -> None:

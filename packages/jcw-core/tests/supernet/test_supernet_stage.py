@@ -110,7 +110,9 @@ def search(folder: Path, mode: str, kill_after: int) -> None:
 def in_a_process(folder: Path, mode: str, kill_after: int) -> int:
     code = f"import test_supernet_stage as t, pathlib; t.search(pathlib.Path({str(folder)!r}), {mode!r}, {kill_after})"
     here = Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here.parent}", "OMP_NUM_THREADS": "1"}
+    # What is there stays, so that the process runs the same sources as this one.
+    folders = [str(here), str(here.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "OMP_NUM_THREADS": "1"}
     return subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,17 @@ from supernet_samples import Blobs, residual
 
 from jcw_core.architecture import Architecture
 from jcw_core.errors import DataError, FormatError, JcwError
+from jcw_core.space import SearchSpace
 from jcw_core.supernet import checkpoint
 from jcw_core.supernet.arithmetic import computing, has_bf16
 from jcw_core.supernet.batches import FixedImages, TrainingImages, augment
 from jcw_core.supernet.evaluation import score_network, score_subnetwork
 from jcw_core.supernet.module import Slimmable
 from jcw_core.supernet.options import Arithmetic, Augmentation, TrainingOptions
+from jcw_core.supernet.sharing import Sharing
 from jcw_core.supernet.training import Training, learning_rate
+
+KINDS = {"width": "widths", "density": "densities"}
 
 
 def test_bf16_is_close_to_fp32(dataset: Blobs) -> None:
@@ -65,10 +70,76 @@ def test_too_few_images(dataset: Blobs) -> None:
         TrainingImages(dataset, Augmentation(), Arithmetic()).steps(300)
 
 
+@pytest.mark.parametrize(
+    ("count", "batch"), [(64, 16), (129, 128), (130, 128), (10, 3), (9, 4), (2, 128), (1, 3)]
+)
+def test_no_batch_is_a_lone_image(count: int, batch: int) -> None:
+    data = Blobs(count)
+    sizes = [len(labels) for _, labels in FixedImages(data, np.arange(count), batch, Arithmetic())]
+    assert (sum(sizes), len(sizes)) == (count, -(-count // batch))
+    assert min(sizes) >= min(2, count)
+    assert max(sizes) <= batch
+    labels = [labels for _, labels in FixedImages(data, np.arange(count)[::-1], batch, Arithmetic())]
+    assert np.array_equal(np.concatenate(labels), data.labels[::-1])
+
+
+def test_training_leaves_out_a_smaller_batch(dataset: Blobs) -> None:
+    images = TrainingImages(dataset, Augmentation(), Arithmetic())
+    for batch in (199, 150, 66):
+        sizes = [len(labels) for _, labels in images.epoch(batch, np.random.default_rng(0))]
+        assert sizes == [batch] * images.steps(batch)
+
+
 def test_learning_rates() -> None:
     options = TrainingOptions(epochs=10, batch_size=1, lr=2.0, lr_warmup_epochs=2)
     assert [round(learning_rate(options, e), 6) for e in (0, 1, 2, 6, 10)] == [0, 1, 2, 1, 0]
     assert learning_rate(TrainingOptions(epochs=3, batch_size=1, lr=0.5, annealing="constant"), 2.9) == 0.5
+
+
+@pytest.mark.parametrize(("momentum", "nesterov"), [(0.9, True), (0.9, False), (0.0, True)])
+def test_training_follows_the_equations_of_sgd(
+    dataset: Blobs, tmp_path: Path, momentum: float, nesterov: bool
+) -> None:
+    options = TrainingOptions(
+        epochs=3, batch_size=40, lr=0.05, weight_decay=0.05, momentum=momentum, nesterov=nesterov,
+        label_smoothing=0.1, lr_warmup_epochs=1,
+    )  # fmt: skip
+    images = TrainingImages(dataset, Augmentation(), Arithmetic())
+    module, ours = (Slimmable(residual(), np.random.default_rng(0)) for _ in range(2))
+    Training(module, images, options, Arithmetic(), np.random.default_rng, tmp_path / "c").run()
+    rates = [0.05 * step / 5 for step in range(5)]
+    rates += [0.025 * (1 + math.cos(math.pi * step / 10)) for step in range(10)]
+    weights = {f"{n.name}.weight" for n in residual() if n.op in ("conv2d", "linear")}
+    velocity = {name: torch.zeros_like(parameter) for name, parameter in ours.named_parameters()}
+    batches = [batch for epoch in range(3) for batch in images.epoch(40, np.random.default_rng(epoch))]
+    for rate, (batch, labels) in zip(rates, batches, strict=True):
+        log_softmax = ours(batch).log_softmax(1)
+        targets = 0.9 * torch.eye(5)[labels] + 0.1 / 5
+        gradients = torch.autograd.grad(-(targets * log_softmax).sum(1).mean(), list(ours.parameters()))
+        with torch.no_grad():
+            for (name, parameter), gradient in zip(ours.named_parameters(), gradients, strict=True):
+                slope = gradient + (0.05 * parameter if name in weights else 0)
+                velocity[name] = momentum * velocity[name] + slope
+                parameter -= rate * (slope + momentum * velocity[name] if nesterov else velocity[name])
+    for name, parameter in ours.named_parameters():
+        torch.testing.assert_close(module.get_parameter(name), parameter, rtol=1e-3, atol=1e-5)
+
+
+def test_every_parent_is_trained_as_often(space: SearchSpace) -> None:
+    rng = np.random.default_rng(0)
+    parents = np.unique(space.sample(6, rng), axis=0)
+    drawn = list(Sharing(space, parents).subnetworks(600, rng))
+    counts = [drawn.count(space.architecture(row)) for row in parents]
+    assert sum(counts) == 600
+    # Six standard deviations of a binomial count.
+    assert max(abs(count - 600 / len(parents)) for count in counts) < 6 * (600 / len(parents)) ** 0.5
+
+
+def test_without_parents_the_whole_space_is_trained(space: SearchSpace) -> None:
+    drawn = list(Sharing(space).subnetworks(300, np.random.default_rng(0)))
+    for variable in space.variables:
+        values = [getattr(a, KINDS[variable.kind])[variable.name] for a in drawn]
+        assert (min(values), max(values)) == (variable.low, variable.high)
 
 
 def test_augmentation_moves_and_mirrors_whole_images() -> None:

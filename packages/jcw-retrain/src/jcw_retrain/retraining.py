@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Lock
@@ -50,13 +50,15 @@ def retrain(context: Context) -> list[str]:
     work = _Work(context, jobs)
     with threads(count // lanes):
         pool = ThreadPoolExecutor(lanes, initializer=torch.set_num_threads, initargs=(count // lanes,))
-        futures = [pool.submit(work.fit, job) for job in jobs]
         try:
-            models = [future.result() for future in futures]
+            futures = [pool.submit(work.fit, job) for job in jobs]
+            ended = wait(futures, return_when=FIRST_EXCEPTION).done
         finally:
             # Ctrl-C and the failure of one model end the others at their next step.
             work.stop.set()
             pool.shutdown(cancel_futures=True)
+    # What ended later was stopped, which is not the failure to tell of.
+    models = [future.result() for future in futures if future in ended]
     ChosenModel.write_all(context.path(MODELS), models)
     return [model.weights for model in models]
 

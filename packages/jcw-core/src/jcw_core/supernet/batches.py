@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
+from math import ceil, prod
 
 import numpy as np
 import torch
@@ -104,7 +104,8 @@ class FixedImages(Sequence[Batch]):
     Args:
         dataset: where they come from.
         indices: which, (n,).
-        batch_size: images per batch; the last may be smaller.
+        batch_size: images per batch at most. Batches differ by one image at most, because a last one of
+            a single image would have no variance.
         arithmetic: memory layout.
     """
 
@@ -113,7 +114,7 @@ class FixedImages(Sequence[Batch]):
     ) -> None:
         self._dataset = dataset
         self._arithmetic = arithmetic
-        self._chunks = [indices[start : start + batch_size] for start in range(0, len(indices), batch_size)]
+        self._chunks = np.array_split(indices, ceil(len(indices) / batch_size))
         fits = 4 * len(indices) * prod(dataset.image_shape) <= IN_MEMORY
         self._kept = [self._load(chunk) for chunk in self._chunks] if fits else None
 

@@ -25,6 +25,9 @@ def calibrate(network: Network, tensors: Tensors, batches: Iterable[Tensor]) -> 
     Returns:
         ``NAME.running_mean`` and ``NAME.running_var`` (unbiased within a batch, as in torch) of each
         batch norm.
+
+    Raises:
+        DataError: a batch of one image, where a batch norm works on 1 x 1 planes.
     """
     statistics = {
         f"{node.name}.{key}": torch.zeros_like(tensors[f"{node.name}.weight"])

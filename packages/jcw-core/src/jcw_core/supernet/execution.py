@@ -10,13 +10,14 @@ import torch
 import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor
 
+from jcw_core.errors import DataError
 from jcw_core.network import Network, Node
 from jcw_core.ops import pair
 
 Tensors = Mapping[str, Tensor]
 
-_MAY_OVERWRITE = frozenset({"conv2d", "linear", "batch_norm", "add"})
-"""Operations whose gradients do not need their output, so that an activation may replace it."""
+_REPLACEABLE = frozenset({"conv2d", "linear", "batch_norm", "add"})
+"""Operations that make a tensor of their own and whose gradients do not need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,17 @@ class BatchNorm:
     momentum: float | None = None
 
     def __call__(self, node: Node, tensors: Tensors, value: Tensor) -> Tensor:
-        """Normalise (n, channels, height, width)."""
+        """Normalise (n, channels, height, width).
+
+        Raises:
+            DataError: the statistics of a batch are wanted, and it has one value per channel.
+        """
+        training = self.statistics is None or self.momentum is not None
+        if training and value.numel() == value.shape[1]:
+            raise DataError(
+                f"batch norm {node.name!r} works on 1 x 1 planes and got a batch of one image, "
+                "which has no variance; give it two images or more"
+            )
         mean = variance = None
         if self.statistics is not None:
             mean = self.statistics[f"{node.name}.running_mean"]
@@ -45,7 +56,7 @@ class BatchNorm:
             variance,
             tensors[f"{node.name}.weight"],
             tensors[f"{node.name}.bias"],
-            training=self.statistics is None or self.momentum is not None,
+            training=training,
             momentum=self.momentum or 0.0,
             eps=float(node.attributes["eps"]),  # type: ignore[arg-type]
         )
@@ -72,12 +83,22 @@ def execute(network: Network, tensors: Tensors, images: Tensor, norm: BatchNorm)
         elif node.op in ("conv2d", "linear"):
             value = _weighted(node, tensors, values[node.inputs[0]])
         else:
-            inplace = node.inputs[0] in dead and network[node.inputs[0]].op in _MAY_OVERWRITE
-            value = _PLAIN[node.op](node, [values[name] for name in node.inputs], inplace)
+            inputs = [values[name] for name in node.inputs]
+            value = _PLAIN[node.op](node, inputs, may_overwrite(network, node))
         for name in dead:
             del values[name]
         values[node.name] = value
     return values[network.output.name].flatten(1)
+
+
+def may_overwrite(network: Network, node: Node) -> bool:
+    """Whether an activation may replace its input, which then nothing else reads.
+
+    A value is not free when its last reader comes: ``flatten`` hands on a view of it, and the gradient
+    of a convolution needs what it has read.
+    """
+    source = network[node.inputs[0]]
+    return source.op in _REPLACEABLE and network.consumers[source.name] == (node.name,)
 
 
 @lru_cache(maxsize=64)
