@@ -9,12 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from core_networks import networks
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from latency_samples import SyntheticDevice, measured
 
 from jcw_core.errors import DeviceError, FormatError
 from jcw_core.fusion import fuse
 from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.problem import LayerProblem
 from jcw_latency import LatencyTable, LayerGrid, npz, table_from_arrays
 from jcw_latency.problems import describe
@@ -27,13 +30,48 @@ PAIR = LayerProblem("conv2d", 6, 4, 5, 8, then=SECOND)
 def test_read_back(table: LatencyTable, table_file: Path) -> None:
     table = replace(table, whole={"small": WholeRun(1.1, 0.25, 0.5, 3.0)})
     table.write(table_file)
-    read = LatencyTable.read(table_file)
+    assert_same(LatencyTable.read(table_file), table)
+
+
+def assert_same(read: LatencyTable, table: LatencyTable) -> None:
     assert (read.device, read.networks, read.whole) == (table.device, table.networks, dict(table.whole))
     assert read.settings == dict(table.settings)
     for one, other in zip(table.grids, read.grids, strict=True):
         assert (one.problem, dict(one.axes), one.layers) == (other.problem, dict(other.axes), other.layers)
         for name in ("ms", "spread_ms", "rounds"):
-            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), strict=True)
+
+
+def grouped() -> Network:
+    """Layers without any axis: grouped convolutions keep all channels, and pooling the input has nothing to prune."""
+    net = NetworkBuilder("grouped", (4, 9, 9))
+    net.pool("pool", "max_pool", 3, 2)
+    net.conv("conv", 8, 3)
+    net.conv("group", 8, 3, groups=2)
+    return net.build()
+
+
+@settings(max_examples=40)
+@example(network=grouped())
+@given(network=networks())
+def test_tables_of_any_network_are_read_back(network: Network, tmp_path: Path) -> None:
+    table = measured(network, SyntheticDevice(), widths=2, densities=2)
+    table.write(tmp_path / "any.npz")
+    assert_same(LatencyTable.read(tmp_path / "any.npz"), table)
+
+
+def test_arrays_are_written_row_by_row(table: LatencyTable, table_file: Path) -> None:
+    turned = replace(table, grids=tuple(replace(g, ms=np.asfortranarray(g.ms)) for g in table.grids))
+    turned.write(table_file)
+    assert_same(LatencyTable.read(table_file), table)
+
+
+def test_a_table_is_read_back_when_it_is_written(
+    table: LatencyTable, table_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(npz, "write", lambda path, metadata, arrays: path.write_bytes(b"PK"))
+    with pytest.raises(FormatError, match=r"table\.npz: not an npz file"):
+        table.write(table_file)
 
 
 @pytest.mark.parametrize("name", ["scale", "overhead_ms", "bend", "reference_ms"])

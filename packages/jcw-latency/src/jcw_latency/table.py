@@ -187,7 +187,11 @@ class LatencyTable:
         return ", ".join(n.name for n in self.networks) or "no network"
 
     def write(self, path: Path) -> None:
-        """Write ``table.npz`` atomically."""
+        """Write ``table.npz`` atomically, and read it back: what it was made of may be removed next.
+
+        Raises:
+            FormatError: what was written cannot be read.
+        """
         layers = [
             {
                 "problem": asdict(g.problem),
@@ -205,11 +209,12 @@ class LatencyTable:
             "layers": layers,
         }
         arrays = {
-            f"{index:04d}.{name}": np.ascontiguousarray(getattr(grid, name), dtype)
+            f"{index:04d}.{name}": np.asarray(getattr(grid, name), dtype)
             for index, grid in enumerate(self.grids)
             for name, dtype in _ARRAYS.items()
         }
         npz.write(path, metadata, arrays)
+        self.read(path)
 
     @classmethod
     def read(cls, path: Path) -> LatencyTable:
