@@ -26,7 +26,7 @@ from jcw_core.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, interpolate, profile, table_from_arrays
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, has_channel_pair
 from jcw_latency.plan import width_points
-from jcw_latency.table import WholeRun
+from jcw_latency.whole_run import WholeRun
 
 DEVICE = DeviceInfo("recorded", "none", "none", 1)
 
@@ -156,6 +156,25 @@ def test_whole_runs_are_scaled_once(table: LatencyTable, space: SearchSpace) -> 
     parts = LatencyPredictor(costly, space).breakdown(space.architecture(population[0]))
     assert parts["overhead"] == 0.5
     assert sum(parts.values()) == pytest.approx(whole[0], rel=1e-12)
+
+
+def test_small_networks_take_their_share_of_the_smallest_that_ran(
+    table: LatencyTable, space: SearchSpace
+) -> None:
+    for size in (3, 300):
+        population = space.sample(size, np.random.default_rng(3))
+        layers = LatencyPredictor(table, space).predict(population)
+        smallest = np.median(layers)
+        costly = replace(table, whole={"small": WholeRun(1.2, -smallest, 0.3, smallest_ms=smallest)})
+        curve = 1.2 * layers + 0.3 * layers**2 - smallest
+        share = 0.2 + 0.3 * smallest
+        expected = np.where(layers < smallest, share * layers, curve)
+        predictor = LatencyPredictor(costly, space)
+        np.testing.assert_allclose(predictor.predict(population), expected, rtol=1e-12)
+        for place in (layers.argmin(), layers.argmax()):
+            parts = predictor.breakdown(space.architecture(population[place]))
+            assert sum(parts.values()) == pytest.approx(expected[place], rel=1e-12)
+            assert min(parts[unit.name] for unit in fuse(space.network)) > 0
 
 
 @pytest.mark.parametrize("size", [1, 300])

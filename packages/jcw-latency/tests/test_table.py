@@ -21,14 +21,15 @@ from jcw_core.network_builder import NetworkBuilder
 from jcw_core.problem import LayerProblem
 from jcw_latency import LatencyTable, LayerGrid, npz, table_from_arrays
 from jcw_latency.problems import describe
-from jcw_latency.table import FORMAT, WholeRun
+from jcw_latency.table import FORMAT
+from jcw_latency.whole_run import WholeRun
 
 SECOND = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), padding=(1, 1), groups=8)
 PAIR = LayerProblem("conv2d", 6, 4, 5, 8, then=SECOND)
 
 
 def test_read_back(table: LatencyTable, table_file: Path) -> None:
-    table = replace(table, whole={"small": WholeRun(1.1, 0.25, 0.5, 3.0)})
+    table = replace(table, whole={"small": WholeRun(1.1, 0.25, 0.5, 3.0, 0.75)})
     table.write(table_file)
     assert_same(LatencyTable.read(table_file), table)
 
@@ -74,7 +75,7 @@ def test_a_table_is_read_back_when_it_is_written(
         table.write(table_file)
 
 
-@pytest.mark.parametrize("name", ["scale", "overhead_ms", "bend", "reference_ms"])
+@pytest.mark.parametrize("name", ["scale", "overhead_ms", "bend", "reference_ms", "smallest_ms"])
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
 def test_impossible_whole_runs(name: str, value: float) -> None:
     if name == "overhead_ms" and value == -1:
@@ -87,6 +88,18 @@ def test_impossible_whole_runs(name: str, value: float) -> None:
 def test_whole_runs_cost_something() -> None:
     with pytest.raises(FormatError, match="impossible"):
         WholeRun(scale=0.0)
+    with pytest.raises(FormatError, match="impossible cost of the smallest"):
+        WholeRun(1.0, -0.3, smallest_ms=0.2)
+
+
+def test_tables_that_do_not_say_which_networks_ran_are_read(table: LatencyTable, table_file: Path) -> None:
+    """As they were written before they did."""
+    replace(table, whole={"small": WholeRun(1.1, -0.25)}).write(table_file)
+    with npz.Reader(table_file, FORMAT, "") as reader:
+        document = reader.metadata
+    del document["whole"]["small"]["smallest_ms"]
+    _rewrite(table_file, document)
+    assert LatencyTable.read(table_file).whole["small"].of(np.array([0.5])) == pytest.approx(1.1 * 0.5 - 0.25)
 
 
 def test_equal_tables_are_equal_files(table: LatencyTable, table_file: Path, tmp_path: Path) -> None:

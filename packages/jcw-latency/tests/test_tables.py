@@ -17,8 +17,8 @@ from jcw_core.network import Network
 from jcw_core.registry import Registry
 from jcw_core.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, profile
-from jcw_latency.table import WholeRun
 from jcw_latency.tables import compare, merge
+from jcw_latency.whole_run import WholeRun
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,8 @@ from jcw_core.fusion import fuse
 from jcw_core.space import Population, SearchSpace
 from jcw_latency.axes import DENSITY, Coordinate, full_size, unit_coordinates
 from jcw_latency.interpolate import Array, contract, locate
-from jcw_latency.table import LatencyTable, LayerGrid, WholeRun
+from jcw_latency.table import LatencyTable, LayerGrid
+from jcw_latency.whole_run import WholeRun
 
 _CHUNK = 2048
 """Architectures at a time: a column of them and its temporaries stay in the first cache."""
@@ -122,8 +123,8 @@ class LatencyPredictor:
         """
         columns = self._columns(self.space.row(architecture)[None])
         layers = {layer.name: float(_interpolate(layer, columns)[0]) for layer in self._layers}
-        share = self.whole.scale + self.whole.bend * sum(layers.values())
-        return {**{name: share * ms for name, ms in layers.items()}, "overhead": self.whole.overhead_ms}
+        share, overhead_ms = self.whole.parts(sum(layers.values()))
+        return {**{name: share * ms for name, ms in layers.items()}, "overhead": overhead_ms}
 
     def _columns(self, population: Population) -> Array:
         """(dimensions, n), contiguous along architectures, and within the network."""

@@ -18,6 +18,7 @@ from jcw_core.protocols import DeviceInfo
 from jcw_latency import npz
 from jcw_latency.axes import AXES, full_size, unit_axes
 from jcw_latency.problems import describe, problem_from
+from jcw_latency.whole_run import WholeRun
 
 FORMAT = "jcw-table/1"
 _REMEDY = "profile again with `jcw profile`"
@@ -81,40 +82,6 @@ def device_document(device: DeviceInfo) -> dict[str, Any]:
         "threads": device.threads,
         "versions": dict(device.versions),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class WholeRun:
-    """What a run of a whole network costs, given the sum of its layers: overhead + scale * sum + bend * sum^2.
-
-    Args:
-        scale: layers in a network find caches colder than a layer that is timed alone; above 0.
-        overhead_ms: what does not depend on the layers.
-        bend: per millisecond; above 0 where small networks stay in caches that large ones do not fit into.
-        reference_ms: what the network itself, with nothing pruned, took between the layers; 0 if it did not run.
-
-    Raises:
-        FormatError: a value out of range.
-    """
-
-    scale: float = 1.0
-    overhead_ms: float = 0.0
-    bend: float = 0.0
-    reference_ms: float = 0.0
-
-    def __post_init__(self) -> None:
-        rising = 0 < self.scale < np.inf and 0 <= self.bend < np.inf
-        if not (rising and np.isfinite(self.overhead_ms) and 0 <= self.reference_ms < np.inf):
-            raise FormatError(f"impossible cost of a whole run: {self}")
-
-    def of(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Milliseconds of runs whose layers take ``sums``."""
-        return self.overhead_ms + (self.scale + self.bend * sums) * sums
-
-    def sums(self, runs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The inverse of ``of``."""
-        layers = runs - self.overhead_ms
-        return 2 * layers / (self.scale + np.sqrt(self.scale**2 + 4 * self.bend * layers))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from jcw_latency.command_options import PATH
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from jcw_latency.table import WholeRun
+    from jcw_latency.whole_run import WholeRun
 
 
 @click.group()
@@ -85,7 +85,8 @@ def merge(files: tuple[Path, ...], output: Path) -> None:
 
 def _curve(whole: WholeRun) -> str:
     bend = f" + {whole.bend:.4f} / ms x layers^2" if whole.bend else ""
-    return f"{whole.scale:.3f} x layers{bend} + {whole.overhead_ms:.4f} ms"
+    start = f", in proportion below {whole.smallest_ms:.4f} ms of layers" if whole.smallest_ms else ""
+    return f"{whole.scale:.3f} x layers{bend} + {whole.overhead_ms:.4f} ms{start}"
 
 
 def _table(*heads: str) -> Table:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from jcw_core.errors import FormatError
-from jcw_latency.table import LatencyTable, LayerGrid, WholeRun
+from jcw_latency.table import LatencyTable, LayerGrid
+from jcw_latency.whole_run import WholeRun
 
 
 @dataclass(frozen=True, slots=True)
