@@ -16,6 +16,7 @@ from jcw_latency.network_runs import PASSES, NetworkRuns, Notify
 from jcw_latency.options import LatencyOptions
 from jcw_latency.predictor import LatencyPredictor
 from jcw_latency.profiling import profile
+from jcw_latency.recorded import RecordedDevice
 from jcw_latency.table import LatencyTable
 from jcw_latency.whole_run import WholeRun
 
@@ -44,7 +45,8 @@ def profile_space(
 ) -> LatencyTable:
     """Measure the latency table of a space's network, and what whole runs cost if the device runs models.
 
-    Whole networks run between the visits to the layers, so that both see the same machine.
+    Whole networks run between the visits to the layers, so that both see the same machine. The device
+    ``recorded`` runs none, but its table may know what they cost.
 
     Args:
         space: of which ``options.whole_networks`` members run whole, its smallest and largest first.
@@ -60,7 +62,10 @@ def profile_space(
     """
     network, count = space.network, options.whole_networks
     if exporter is None or not count:
-        return profile(network, device, options, rng=rng, partial=partial, notify=notify("point"))
+        table = profile(network, device, options, rng=rng, partial=partial, notify=notify("point"))
+        return (
+            replace(table, whole=device.whole_runs(network)) if isinstance(device, RecordedDevice) else table
+        )
     members = np.vstack([space.low, space.maximum, space.sample(count, rng)])[:count]
     runs = NetworkRuns(
         network,
