@@ -91,7 +91,7 @@ class LatencyTable:
     Args:
         device: what they were measured on.
         networks: whose layers they are, at full width.
-        grids: one per distinct layer.
+        grids: of every distinct layer; more than one where none has the axes of all others.
         whole: what their runs cost beside their layers, by network name; those that were not run
             whole are left out and cost the sum of their layers.
         settings: how it was measured, for people.
@@ -117,12 +117,15 @@ class LatencyTable:
                 f"the latency table has no layer for {unit.name!r} ({describe(problem)}); it was made for "
                 f"{self._made_for()}, not for this {network.name}; {_REMEDY}"
             )
-        missing = [axis for axis in unit_axes(network, unit, problem) if axis not in named[0].axes]
-        if missing:
+        needed = unit_axes(network, unit, problem)
+        # A merged table has several where networks vary one layer along different axes.
+        grid = next((g for g in named if g.axes.keys() >= set(needed)), None)
+        if grid is None:
+            missing = next(axis for axis in needed if axis not in named[0].axes)
             raise FormatError(
-                f"the latency table has no {missing[0]!r} axis for {unit.name!r} of {network.name}; {_REMEDY}"
+                f"the latency table has no {missing!r} axis for {unit.name!r} of {network.name}; {_REMEDY}"
             )
-        return named[0]
+        return grid
 
     def network(self, name: str | None = None) -> Network:
         """One of its networks; the only one by default.
