@@ -79,6 +79,14 @@ def test_profile_predict_check(
         (["profile", "resnet18", "--device", "synthetic", "--option", "noise"], "KEY=VALUE"),
         (["profile", "resnet18", "--device", "synthetic", "--option", "noise=-1"], "noise: -1.* impossible"),
         (["profile", "resnet18", "--device", "synthetic", "--set", "width=3"], "did you mean 'widths'"),
+        (
+            ["profile", "resnet18", "--device", "synthetic", "--adaptive", "--set", "widths=4"],
+            "^--set: adaptive.* widths = 4 would do nothing",
+        ),
+        (
+            ["profile", "resnet18", "--device", "synthetic", "--adaptive", "--set", "placement=midpoint"],
+            "placement = midpoint would",
+        ),
         (["profile", "resnet18", "--device", "recorded"], "table: is missing"),
         (["predict", "none.npz", "a.json"], r"none\.npz: no such file"),
         (["predict", "table.npz", "a.json"], r"a\.json: no such file"),

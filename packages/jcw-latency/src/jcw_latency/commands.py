@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     "--adaptive",
     is_flag=True,
     help="Start from coarse grids and refine them only where points that were held out are predicted worse "
-    "than adaptive_tolerance; up to 700 points a layer, usually far fewer.",
+    "than adaptive_tolerance; up to 700 points a layer, usually far fewer. Excludes the keys widths, densities "
+    "and placement, which place the points of full grids.",
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Key of [latency], e.g. rounds=50."
