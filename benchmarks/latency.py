@@ -122,12 +122,12 @@ def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             for part, grid in enumerate(("full", "adaptive"), 1):
                 # Before, between and after: a machine that changes its speed does so to both tables.
                 runs.advance(part / 3)
-                options = LatencyOptions(
-                    widths=args.widths,
-                    densities=args.densities,
-                    adaptive=grid == "adaptive",
-                    whole_networks=args.whole,
+                points = (
+                    {"adaptive": True}
+                    if grid == "adaptive"
+                    else {"widths": args.widths, "densities": args.densities}
                 )
+                options = LatencyOptions(whole_networks=args.whole, **points)
                 tables[grid] = _profiled(
                     device, exporter, space, options, rng, Path(folder), f"{name}, {grid}"
                 )

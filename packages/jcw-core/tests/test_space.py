@@ -122,7 +122,7 @@ def test_bounds_that_do_not_fit_the_network() -> None:
 
 def test_rows_outside_the_network() -> None:
     space = SearchSpace.of(small_resnet(16))
-    with pytest.raises(ArchitectureError, match="no width named 'dw'"):
+    with pytest.raises(ArchitectureError, match=r"no width named 'dw'; there is: .*branch"):
         space.row(Architecture({"dw": 4}, {}))
     with pytest.raises(ArchitectureError, match="no density named 'stem'"):
         space.row(Architecture({}, {"stem": 0.5}))

@@ -24,7 +24,8 @@ from jcw_latency.axes import has_channel_pair
 
 
 def quick_options(**changes: Any) -> LatencyOptions:
-    return LatencyOptions(**{"widths": 4, "densities": 5, "min_rounds": 2, "rounds": 6, **changes})
+    grid = {} if changes.get("adaptive") else {"widths": 4, "densities": 5}
+    return LatencyOptions(**{**grid, "min_rounds": 2, "rounds": 6, **changes})
 
 
 def seconds_of(p: LayerProblem) -> float:

@@ -63,7 +63,7 @@ def error(table: LatencyTable, device: SyntheticDevice) -> float:
     space = SearchSpace.of(wide())
     population = space.sample(300, np.random.default_rng(1))
     predictor = LatencyPredictor(LatencyTable(table.device, table.networks, table.grids), space)
-    mine = [predictor.breakdown(space.architecture(row))["conv2"] for row in population[:60]]
+    mine = [predictor.breakdown(space.architecture(row)).layers["conv2"] for row in population[:60]]
     problems = [
         LayerProblem(
             **{

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +28,8 @@ from jcw_latency.fidelity import Fidelity, Point, check, kendall_tau, machine
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.network_runs import medians_ms, random_model
 from jcw_latency.report import FidelitySection
-from jcw_latency.table import WholeRun
 from jcw_latency.whole import fit, profile_space
+from jcw_latency.whole_run import WholeRun
 
 
 @given(
@@ -200,7 +201,8 @@ def test_a_machine_that_got_slower_is_told_from_a_wrong_table(
     assert "faster" in machine(-0.25)
 
 
-curves = st.tuples(st.floats(0.6, 3), st.floats(0, 2), st.floats(0, 0.5))
+# Of the smallest network below, 0.1 ms of layers, a run takes some time.
+curves = st.tuples(st.floats(0.6, 3), st.floats(-0.05, 2), st.floats(0, 0.5))
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=12, max_size=40, unique=True), curves)
@@ -222,6 +224,31 @@ def test_whole_runs_of_any_kind_rise_with_their_layers(pairs: list[tuple[float, 
     sums, measured = np.array(pairs).T
     found = fit(sums, measured)
     assert (np.diff(found.of(np.sort(sums))) >= 0).all()
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=1, max_size=20))
+def test_smaller_networks_than_ran_take_their_share_of_the_smallest(pairs: list[tuple[float, float]]) -> None:
+    sums, measured = np.array(pairs).T
+    found, smallest = fit(sums, measured), sums.min()
+    least = found.overhead_ms + found.scale * smallest + found.bend * smallest**2
+    assert least > 0
+    below = np.linspace(0, smallest, 9)
+    np.testing.assert_allclose(found.of(below), least * below / smallest, rtol=1e-9)
+    np.testing.assert_allclose(found.sums(found.of(below)), below, rtol=1e-9)
+
+
+def test_no_network_is_predicted_to_take_less_than_no_time(space: SearchSpace, tmp_path: Path) -> None:
+    layers_ms = 1e3 * network_seconds(
+        shrink(space.network, smallest := space.architecture(space.low)), dict(smallest.densities)
+    )
+    table = profiled(SyntheticDevice(overhead=-0.5e-3 * layers_ms), space, tmp_path)
+    assert table.whole["small"].smallest_ms == pytest.approx(layers_ms, rel=0.02)
+    assert table.whole["small"].overhead_ms < 0
+    every = SearchSpace.of(space.network, step=1)
+    least = np.array([[1.0 if v.kind == "width" else 0.01 for v in every.variables]])
+    predicted = LatencyPredictor(table, every).predict(least)
+    sums = LatencyPredictor(replace(table, whole={}), every).predict(least)
+    assert predicted == pytest.approx(0.5 * sums, rel=0.05)
 
 
 def test_layers_stand_in_for_devices_that_run_no_models(

@@ -59,6 +59,9 @@ def test_profile_predict_check(
         jcw(registry, "predict", made, tmp_path / "one.json", tmp_path / "front.json", "--json")
     )
     assert [r["latency_ms"] for r in rows] == pytest.approx([expected[0], *expected], rel=0.02)
+    (row,) = json.loads(jcw(registry, "predict", made, tmp_path / "one.json", "--layers", "--json"))
+    assert list(row["layers"]) == [unit.name for unit in fuse(network)]
+    assert sum(row["layers"].values()) + row["overhead_ms"] == pytest.approx(row["latency_ms"], rel=1e-12)
     printed = jcw(registry, "predict", made, tmp_path / "one.json", "--layers")
     assert all(unit.name in printed for unit in fuse(network))
 
@@ -79,11 +82,24 @@ def test_profile_predict_check(
         (["profile", "resnet18", "--device", "synthetic", "--option", "noise"], "KEY=VALUE"),
         (["profile", "resnet18", "--device", "synthetic", "--option", "noise=-1"], "noise: -1.* impossible"),
         (["profile", "resnet18", "--device", "synthetic", "--set", "width=3"], "did you mean 'widths'"),
+        (
+            ["profile", "resnet18", "--device", "synthetic", "--adaptive", "--set", "widths=4"],
+            "^--set: adaptive.* widths = 4 would do nothing",
+        ),
+        (
+            ["profile", "resnet18", "--device", "synthetic", "--adaptive", "--set", "placement=midpoint"],
+            "placement = midpoint would",
+        ),
         (["profile", "resnet18", "--device", "recorded"], "table: is missing"),
         (["predict", "none.npz", "a.json"], r"none\.npz: no such file"),
         (["predict", "table.npz", "a.json"], r"a\.json: no such file"),
         (["predict", "table.npz", "bad.json"], r"bad\.json: an architecture is"),
-        (["predict", "table.npz", "wide.json"], "width of 'stem' is 400"),
+        (["predict", "table.npz", "wide.json"], r"^wide\.json: width of 'stem' is 400"),
+        (
+            ["predict", "table.npz", "names.json"],
+            r"^names\.json: .*no density named 'fd'; there is: block\.conv1, .*fc$",
+        ),
+        (["predict", "table.npz", "front.json"], r"^front\.json: a front of 'big', expected one of 'small'"),
         (["predict", "table.npz", "good.json", "--network", "other"], "no network 'other'"),
         (["check", "table.npz", "--device", "host2"], "unknown device 'host2'"),
     ],
@@ -99,6 +115,8 @@ def test_bad_input(
     write_json(Path("bad.json"), {"widths": 3})
     write_json(Path("good.json"), {"widths": {}, "densities": {}})
     write_json(Path("wide.json"), {"widths": {"stem": 400}, "densities": {}})
+    write_json(Path("names.json"), {"widths": {}, "densities": {"fd": 0.5}})
+    records.Front("big", {"latency": "ms"}, []).write(Path("front.json"))
     before = table_file.read_bytes()
     with pytest.raises(JcwError, match=message) as caught:
         CliRunner().invoke(build(registry), [*arguments], catch_exceptions=False)

@@ -20,7 +20,7 @@ from jcw_latency.onnx_reader import read_onnx
     ("steps", "tensors", "message"),
     [
         ([step("Softmax", "x", name="/head/Softmax")], (), r"node '/head/Softmax' \(Softmax\): .*no place.*; there is: Add, AveragePool, "),
-        ([helper.make_node("Relu", ["x"], ["y"], domain="com.microsoft")], (), r"\(com\.microsoft\.Relu\).*no place"),
+        ([helper.make_node("Relu", ["x"], ["y"], domain="com.microsoft")], (), r"node 'y' \(com\.microsoft\.Relu\).*no place"),
         ([step("Conv", "x", "w", pads=(0, 0, 1, 1))], weights(w=(8, 4, 3, 3)), r"padding \(0, 0, 1, 1\).*not symmetric"),
         ([step("Conv", "x", "w", auto_pad="SAME_LOWER")], weights(w=(8, 4, 2, 2)), "not symmetric"),
         ([step("Conv", "x", "w", auto_pad="SOME")], weights(w=(8, 4, 2, 2)), "auto_pad is 'SOME'"),

@@ -26,7 +26,7 @@ from jcw_core.space import Bound, SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, interpolate, profile, table_from_arrays
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, has_channel_pair
 from jcw_latency.plan import width_points
-from jcw_latency.table import WholeRun
+from jcw_latency.whole_run import WholeRun
 
 DEVICE = DeviceInfo("recorded", "none", "none", 1)
 
@@ -134,7 +134,7 @@ def test_a_depthwise_convolution_is_as_wide_as_the_one_before_it(
         small = shrink(space.network, architecture)
         unit = next(unit for unit in fuse(small) if unit.then is not None)
         exact = seconds_of(problem_of(small, unit, density))
-        parts = predictor.breakdown(architecture)
+        parts = predictor.breakdown(architecture).layers
         assert "branch_dw" not in parts
         assert parts["branch"] == pytest.approx(1e3 * exact, rel=1e-12)
 
@@ -143,8 +143,20 @@ def test_breakdown_adds_up(network: Network, table: LatencyTable, space: SearchS
     row = space.sample(1, np.random.default_rng(2))
     predictor = LatencyPredictor(table, space)
     parts = predictor.breakdown(space.architecture(row[0]))
-    assert list(parts) == [*(unit.name for unit in fuse(network)), "overhead"]
-    assert sum(parts.values()) == pytest.approx(predictor.predict(row)[0], rel=1e-12)
+    assert list(parts.layers) == [unit.name for unit in fuse(network)]
+    assert sum(parts.layers.values()) == pytest.approx(predictor.predict(row)[0], rel=1e-12)
+
+
+def test_layers_may_have_any_name() -> None:
+    net = NetworkBuilder("named", (3, 6, 6))
+    for name in ("overhead", "overhead_ms", "layers"):
+        net.conv(name, 8, 3)
+    table = replace(random_table(net.build(), np.random.default_rng(0)), whole={"named": WholeRun(1.5, 0.25)})
+    space = SearchSpace.of(table.networks[0])
+    parts = LatencyPredictor(table, space).breakdown(Architecture({}, {}))
+    assert list(parts.layers) == ["overhead", "overhead_ms", "layers"]
+    assert parts.overhead_ms == 0.25
+    assert parts.total_ms == pytest.approx(by_scipy(table, space, space.maximum[None])[0] * 1.5 + 0.25)
 
 
 def test_whole_runs_are_scaled_once(table: LatencyTable, space: SearchSpace) -> None:
@@ -155,8 +167,27 @@ def test_whole_runs_are_scaled_once(table: LatencyTable, space: SearchSpace) -> 
         np.testing.assert_allclose(whole, 1.2 * layers + 0.3 * layers**2 + 0.5, rtol=1e-12)
         np.testing.assert_allclose(costly.whole["small"].sums(whole), layers, rtol=1e-12)
     parts = LatencyPredictor(costly, space).breakdown(space.architecture(population[0]))
-    assert parts["overhead"] == 0.5
-    assert sum(parts.values()) == pytest.approx(whole[0], rel=1e-12)
+    assert parts.overhead_ms == 0.5
+    assert parts.total_ms == pytest.approx(whole[0], rel=1e-12)
+
+
+def test_small_networks_take_their_share_of_the_smallest_that_ran(
+    table: LatencyTable, space: SearchSpace
+) -> None:
+    for size in (3, 300):
+        population = space.sample(size, np.random.default_rng(3))
+        layers = LatencyPredictor(table, space).predict(population)
+        smallest = np.median(layers)
+        costly = replace(table, whole={"small": WholeRun(1.2, -smallest, 0.3, smallest_ms=smallest)})
+        curve = 1.2 * layers + 0.3 * layers**2 - smallest
+        share = 0.2 + 0.3 * smallest
+        expected = np.where(layers < smallest, share * layers, curve)
+        predictor = LatencyPredictor(costly, space)
+        np.testing.assert_allclose(predictor.predict(population), expected, rtol=1e-12)
+        for place in (layers.argmin(), layers.argmax()):
+            parts = predictor.breakdown(space.architecture(population[place]))
+            assert parts.total_ms == pytest.approx(expected[place], rel=1e-12)
+            assert min(parts.layers.values()) > 0
 
 
 @pytest.mark.parametrize("size", [1, 300])
@@ -227,7 +258,7 @@ def test_facts_of_the_papers_table() -> None:
         ]
         assert sum(whole) == pytest.approx(fact, abs=1e-3)
     predictor = LatencyPredictor(table, SearchSpace.of(network))
-    assert sum(predictor.breakdown(Architecture({}, {})).values()) == pytest.approx(397.095, abs=1e-3)
+    assert predictor.breakdown(Architecture({}, {})).total_ms == pytest.approx(397.095, abs=1e-3)
 
 
 @pytest.mark.skipif(

@@ -7,19 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from latency_samples import SyntheticDevice, seconds_of
+from latency_samples import SyntheticDevice, quick_options, seconds_of
 
 from jcw_core.architecture import Architecture
 from jcw_core.errors import DeviceError
 from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.problem import LayerProblem
 from jcw_core.space import SearchSpace
-from jcw_latency import LatencyPredictor, LatencyTable
+from jcw_latency import LatencyPredictor, LatencyTable, profile_space
 from jcw_latency.axes import at
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.network_runs import NetworkRuns
 from jcw_latency.plan import make_plan
 from jcw_latency.recorded import RecordedDevice
+from jcw_latency.whole_run import WholeRun
 
 
 def test_recorded_device_answers_what_was_measured(network: Network, table: LatencyTable) -> None:
@@ -28,6 +30,34 @@ def test_recorded_device_answers_what_was_measured(network: Network, table: Late
     assert times.shape == (3, len(plan.problems))
     np.testing.assert_allclose(times, SyntheticDevice().measure(plan.problems, rounds=3), rtol=1e-12)
     assert device.describe().cpu == "formula"
+
+
+def test_a_copy_predicts_what_the_original_does(network: Network, table: LatencyTable) -> None:
+    whole = {"small": WholeRun(1.2, -0.01, 0.5, 3.0, 0.02), "other": WholeRun(9.0)}
+    original = replace(table, whole=whole)
+    copy, space = copied(original, network), SearchSpace.of(network)
+    assert copy.whole == {"small": whole["small"]}
+    population = space.sample(300, np.random.default_rng(0))
+    one, other = (LatencyPredictor(t, space).predict(population) for t in (original, copy))
+    np.testing.assert_allclose(other, one, rtol=1e-12)
+
+
+def test_the_whole_runs_of_a_namesake_are_not_copied(table: LatencyTable) -> None:
+    net = NetworkBuilder("small", (3, 8, 8))
+    net.conv("stem", 16, 3)
+    net.add("stem_relu", "relu")
+    assert not copied(replace(table, whole={"small": WholeRun(2.0)}), net.build()).whole
+
+
+def copied(table: LatencyTable, network: Network) -> LatencyTable:
+    return profile_space(
+        SearchSpace.of(network),
+        RecordedDevice(table, Path("table.npz")),
+        None,
+        quick_options(),
+        rng=np.random.default_rng(0),
+        folder=Path(),
+    )
 
 
 def test_recorded_device_tells_second_convolutions_apart(table: LatencyTable) -> None:
@@ -58,7 +88,7 @@ def test_networks_of_one_channel_are_recorded_layers(network: Network, table: La
         folder=Path(),
     )
     predictor = LatencyPredictor(table, SearchSpace.of(network, step=1))
-    expected = sum(predictor.breakdown(runs.chosen[0]).values())
+    expected = predictor.breakdown(runs.chosen[0]).total_ms
     assert runs.finish()[0] == pytest.approx(expected, rel=1e-9)
 
 

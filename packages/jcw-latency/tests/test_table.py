@@ -9,34 +9,73 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from core_networks import networks
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from latency_samples import SyntheticDevice, measured
 
 from jcw_core.errors import DeviceError, FormatError
 from jcw_core.fusion import fuse
 from jcw_core.network import Network
+from jcw_core.network_builder import NetworkBuilder
 from jcw_core.problem import LayerProblem
 from jcw_latency import LatencyTable, LayerGrid, npz, table_from_arrays
 from jcw_latency.problems import describe
-from jcw_latency.table import FORMAT, WholeRun
+from jcw_latency.table import FORMAT
+from jcw_latency.whole_run import WholeRun
 
 SECOND = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), padding=(1, 1), groups=8)
 PAIR = LayerProblem("conv2d", 6, 4, 5, 8, then=SECOND)
 
 
 def test_read_back(table: LatencyTable, table_file: Path) -> None:
-    table = replace(table, whole={"small": WholeRun(1.1, 0.25, 0.5, 3.0)})
+    table = replace(table, whole={"small": WholeRun(1.1, 0.25, 0.5, 3.0, 0.75)})
     table.write(table_file)
-    read = LatencyTable.read(table_file)
+    assert_same(LatencyTable.read(table_file), table)
+
+
+def assert_same(read: LatencyTable, table: LatencyTable) -> None:
     assert (read.device, read.networks, read.whole) == (table.device, table.networks, dict(table.whole))
     assert read.settings == dict(table.settings)
     for one, other in zip(table.grids, read.grids, strict=True):
         assert (one.problem, dict(one.axes), one.layers) == (other.problem, dict(other.axes), other.layers)
         for name in ("ms", "spread_ms", "rounds"):
-            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), strict=True)
 
 
-@pytest.mark.parametrize("name", ["scale", "overhead_ms", "bend", "reference_ms"])
+def grouped() -> Network:
+    """Layers without any axis: grouped convolutions keep all channels, and pooling the input has nothing to prune."""
+    net = NetworkBuilder("grouped", (4, 9, 9))
+    net.pool("pool", "max_pool", 3, 2)
+    net.conv("conv", 8, 3)
+    net.conv("group", 8, 3, groups=2)
+    return net.build()
+
+
+@settings(max_examples=40)
+@example(network=grouped())
+@given(network=networks())
+def test_tables_of_any_network_are_read_back(network: Network, tmp_path: Path) -> None:
+    table = measured(network, SyntheticDevice(), widths=2, densities=2)
+    table.write(tmp_path / "any.npz")
+    assert_same(LatencyTable.read(tmp_path / "any.npz"), table)
+
+
+def test_arrays_are_written_row_by_row(table: LatencyTable, table_file: Path) -> None:
+    turned = replace(table, grids=tuple(replace(g, ms=np.asfortranarray(g.ms)) for g in table.grids))
+    turned.write(table_file)
+    assert_same(LatencyTable.read(table_file), table)
+
+
+def test_a_table_is_read_back_when_it_is_written(
+    table: LatencyTable, table_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(npz, "write", lambda path, metadata, arrays: path.write_bytes(b"PK"))
+    with pytest.raises(FormatError, match=r"table\.npz: not an npz file"):
+        table.write(table_file)
+
+
+@pytest.mark.parametrize("name", ["scale", "overhead_ms", "bend", "reference_ms", "smallest_ms"])
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
 def test_impossible_whole_runs(name: str, value: float) -> None:
     if name == "overhead_ms" and value == -1:
@@ -49,6 +88,18 @@ def test_impossible_whole_runs(name: str, value: float) -> None:
 def test_whole_runs_cost_something() -> None:
     with pytest.raises(FormatError, match="impossible"):
         WholeRun(scale=0.0)
+    with pytest.raises(FormatError, match="impossible cost of the smallest"):
+        WholeRun(1.0, -0.3, smallest_ms=0.2)
+
+
+def test_tables_that_do_not_say_which_networks_ran_are_read(table: LatencyTable, table_file: Path) -> None:
+    """As they were written before they did."""
+    replace(table, whole={"small": WholeRun(1.1, -0.25)}).write(table_file)
+    with npz.Reader(table_file, FORMAT, "") as reader:
+        document = reader.metadata
+    del document["whole"]["small"]["smallest_ms"]
+    _rewrite(table_file, document)
+    assert LatencyTable.read(table_file).whole["small"].of(np.array([0.5])) == pytest.approx(1.1 * 0.5 - 0.25)
 
 
 def test_equal_tables_are_equal_files(table: LatencyTable, table_file: Path, tmp_path: Path) -> None:

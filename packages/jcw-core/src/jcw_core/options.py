@@ -51,7 +51,7 @@ class Location:
         line = self._line(key)
         where = f"{self.path}:{line}" if line else str(self.path)
         name = f"[{self.table}] {key}".rstrip() if self.table else key
-        return RecipeError(f"{where}: {name}: {message}")
+        return RecipeError(": ".join(filter(None, (where, name, message))))
 
     def _line(self, key: str) -> int | None:
         """The line of ``key``, else of the table's header, else of the key that holds the table."""

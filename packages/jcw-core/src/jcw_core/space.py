@@ -208,7 +208,10 @@ class SearchSpace:
             for name, value in named.items():
                 column = self._columns.get((kind, name))
                 if column is None:
-                    raise ArchitectureError(f"{self.network.name} has no {kind} named {name!r}")
+                    known = ", ".join(v.name for v in self.variables if v.kind == kind) or "none"
+                    raise ArchitectureError(
+                        f"{self.network.name} has no {kind} named {name!r}; there is: {known}"
+                    )
                 if value > self.maximum[column]:
                     raise ArchitectureError(
                         f"{kind} of {name!r} is {value}, more than the network's {self.maximum[column]:g}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jcw_core.architecture import Architecture
-from jcw_core.errors import ArchitectureError
+from jcw_core.errors import ArchitectureError, FormatError
 from jcw_core.files import read_json
 from jcw_core.network import Network
 from jcw_core.options import Location, assignment, parse
@@ -45,12 +45,22 @@ def assignments(flag: str, pairs: tuple[str, ...]) -> tuple[dict[str, Any], Loca
     return dict(assignment(pair, flag) for pair in pairs), Location(Path(flag))
 
 
-def read_architectures(path: Path) -> list[tuple[str, Architecture]]:
-    """The architectures of a file, each with a label: one alone, a front, or the models of a run."""
+def read_architectures(path: Path, network: str) -> list[tuple[str, Architecture]]:
+    """The architectures of a file, each with a label: one alone, a front, or the models of a run.
+
+    Raises:
+        FormatError: the file is no such file, or a front of another network than ``network``.
+    """
     document = read_json(path)
     kind = document.get("format") if isinstance(document, dict) else None
     if kind == "jcw-front/1":
-        return [(f"{path}[{i}]", c.architecture) for i, c in enumerate(Front.read(path).candidates)]
+        front = Front.read(path)
+        if front.network != network:
+            raise FormatError(
+                f"{path}: a front of {front.network!r}, expected one of {network!r}; predict it from a table of its "
+                "own network, chosen with --network where a table has several"
+            )
+        return [(f"{path}[{i}]", c.architecture) for i, c in enumerate(front.candidates)]
     if kind == "jcw-models/1":
         return [(f"{path}[{m.id}]", m.architecture) for m in ChosenModel.read_all(path)]
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jcw_core.registry import Registry
+    from jcw_latency.predictor import Breakdown
 
 
 @click.command()
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     "--adaptive",
     is_flag=True,
     help="Start from coarse grids and refine them only where points that were held out are predicted worse "
-    "than adaptive_tolerance; up to 700 points a layer, usually far fewer.",
+    "than adaptive_tolerance; up to 700 points a layer, usually far fewer. Excludes the keys widths, densities "
+    "and placement, which place the points of full grids.",
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Key of [latency], e.g. rounds=50."
@@ -116,27 +118,33 @@ def predict(
     Each is a JSON file: one architecture (its widths and densities by name), a front.json of a
     search, or a models/index.json of a run.
     """
+    from jcw_core.errors import ArchitectureError
     from jcw_core.space import SearchSpace
     from jcw_latency.arguments import read_architectures
     from jcw_latency.predictor import LatencyPredictor
     from jcw_latency.table import LatencyTable
 
     read = LatencyTable.read(table)
+    network = read.network(network_name)
     # In steps of one channel, so that every width is a member.
-    predictor = LatencyPredictor(read, SearchSpace.of(read.network(network_name), step=1))
-    costs = {
-        label: predictor.breakdown(architecture)
-        for path in architectures
-        for label, architecture in read_architectures(path)
-    }
+    predictor = LatencyPredictor(read, SearchSpace.of(network, step=1))
+    costs: dict[str, Breakdown] = {}
+    for path in architectures:
+        for label, architecture in read_architectures(path, network.name):
+            try:
+                costs[label] = predictor.breakdown(architecture)
+            except ArchitectureError as error:
+                raise ArchitectureError(f"{label}: {error}") from None
     if as_json:
-        rows = [{"architecture": label, "latency_ms": sum(parts.values())} for label, parts in costs.items()]
-        click.echo(
-            json.dumps([{**r, "layers": costs[str(r["architecture"])]} for r in rows] if layers else rows)
-        )
+        click.echo(json.dumps([_row(label, cost, layers=layers) for label, cost in costs.items()]))
         return
-    for label, parts in costs.items():
-        total = sum(parts.values())
+    for label, cost in costs.items():
+        total = cost.total_ms
         click.echo(f"{label}: {total:.4f} ms")
-        for name, ms in parts.items() if layers else ():
+        for name, ms in (*cost.layers.items(), ("overhead", cost.overhead_ms)) if layers else ():
             click.echo(f"  {name:32}{ms:10.4f} ms{ms / total if total else 0:8.1%}")
+
+
+def _row(label: str, cost: Breakdown, *, layers: bool) -> dict[str, Any]:
+    row = {"architecture": label, "latency_ms": cost.total_ms}
+    return {**row, "layers": cost.layers, "overhead_ms": cost.overhead_ms} if layers else row

@@ -31,7 +31,7 @@ def write(path: Path, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[
     with atomic(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in members.items():
             content = BytesIO()
-            npy.write_array(content, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+            npy.write_array(content, np.asarray(array, order="C"), version=(1, 0), allow_pickle=False)
             # A fixed date, so that equal tables are equal files.
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue(), zipfile.ZIP_DEFLATED)
 

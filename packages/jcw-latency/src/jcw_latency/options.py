@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from jcw_core.errors import RecipeError
 from jcw_core.options import option
+
+_GRID = ("widths", "densities", "placement")
+"""Keys that place the points of full grids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class LatencyOptions:
     )
     adaptive: bool = option(
         False,
-        help="refine coarse grids where they are wrong, in place of widths and densities",
+        help="refine coarse grids where they are wrong, in place of widths, densities and placement",
     )
     adaptive_tolerance: float = option(
         0.05,
@@ -49,3 +52,9 @@ class LatencyOptions:
     def __post_init__(self) -> None:
         if self.rounds < self.min_rounds:
             raise RecipeError(f"rounds = {self.rounds} is below min_rounds = {self.min_rounds}; raise it")
+        given = [f.name for f in fields(self) if f.name in _GRID and getattr(self, f.name) != f.default]
+        if self.adaptive and given:
+            raise RecipeError(
+                f"adaptive grids are placed by what is measured, so {given[0]} = {getattr(self, given[0])} would do "
+                "nothing; leave out one of the two"
+            )

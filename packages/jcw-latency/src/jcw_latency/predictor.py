@@ -19,7 +19,8 @@ from jcw_core.fusion import fuse
 from jcw_core.space import Population, SearchSpace
 from jcw_latency.axes import DENSITY, Coordinate, full_size, unit_coordinates
 from jcw_latency.interpolate import Array, contract, locate
-from jcw_latency.table import LatencyTable, LayerGrid, WholeRun
+from jcw_latency.table import LatencyTable, LayerGrid
+from jcw_latency.whole_run import WholeRun
 
 _CHUNK = 2048
 """Architectures at a time: a column of them and its temporaries stay in the first cache."""
@@ -72,6 +73,24 @@ class _Term:
     points: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """The latency of one architecture.
+
+    Args:
+        layers: milliseconds by unit name.
+        overhead_ms: of the run as a whole.
+    """
+
+    layers: Mapping[str, float]
+    overhead_ms: float
+
+    @property
+    def total_ms(self) -> float:
+        """What ``predict`` says."""
+        return sum(self.layers.values()) + self.overhead_ms
+
+
 class LatencyPredictor:
     """Predicts the latency of architectures.
 
@@ -114,16 +133,16 @@ class LatencyPredictor:
         chunks = [population[i : i + _CHUNK] for i in range(0, len(population), _CHUNK)]
         return np.concatenate([self._from_terms(chunk) for chunk in chunks])
 
-    def breakdown(self, architecture: Architecture) -> dict[str, float]:
-        """Milliseconds of each unit by name, and of the run as a whole under ``"overhead"``.
+    def breakdown(self, architecture: Architecture) -> Breakdown:
+        """What each unit and the run as a whole add to the latency of one architecture.
 
         Raises:
             ArchitectureError: a name or value that the space does not have.
         """
         columns = self._columns(self.space.row(architecture)[None])
         layers = {layer.name: float(_interpolate(layer, columns)[0]) for layer in self._layers}
-        share = self.whole.scale + self.whole.bend * sum(layers.values())
-        return {**{name: share * ms for name, ms in layers.items()}, "overhead": self.whole.overhead_ms}
+        share, overhead_ms = self.whole.parts(sum(layers.values()))
+        return Breakdown({name: share * ms for name, ms in layers.items()}, overhead_ms)
 
     def _columns(self, population: Population) -> Array:
         """(dimensions, n), contiguous along architectures, and within the network."""

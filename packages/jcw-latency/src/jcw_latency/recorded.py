@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError
+from jcw_core.network import Network
 from jcw_core.options import option
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
 from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, at
 from jcw_latency.interpolate import interpolate
 from jcw_latency.table import LatencyTable, LayerGrid
+from jcw_latency.whole_run import WholeRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class RecordedPlugin:
 
 
 class RecordedDevice:
-    """A latency table in the place of a device; it cannot run models."""
+    """A latency table in the place of a device; it cannot run models, but knows what those cost that ran for it."""
 
     model_format = ""
 
@@ -60,6 +62,11 @@ class RecordedDevice:
     def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:
         """Never works: a table knows layers alone."""
         raise DeviceError("device 'recorded' answers for layers and cannot run models; use a real device")
+
+    def whole_runs(self, network: Network) -> dict[str, WholeRun]:
+        """What whole runs of a network cost, by its name; empty where the table does not say, or is of a namesake."""
+        own = self._table.whole if network in self._table.networks else {}
+        return {name: run for name, run in own.items() if name == network.name}
 
     def _seconds(self, problem: LayerProblem) -> float:
         found = [g for g in self._table.grids if _holds(g, problem)]

@@ -18,6 +18,7 @@ from jcw_core.protocols import DeviceInfo
 from jcw_latency import npz
 from jcw_latency.axes import AXES, full_size, unit_axes
 from jcw_latency.problems import describe, problem_from
+from jcw_latency.whole_run import WholeRun
 
 FORMAT = "jcw-table/1"
 _REMEDY = "profile again with `jcw profile`"
@@ -83,40 +84,6 @@ def device_document(device: DeviceInfo) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class WholeRun:
-    """What a run of a whole network costs, given the sum of its layers: overhead + scale * sum + bend * sum^2.
-
-    Args:
-        scale: layers in a network find caches colder than a layer that is timed alone; above 0.
-        overhead_ms: what does not depend on the layers.
-        bend: per millisecond; above 0 where small networks stay in caches that large ones do not fit into.
-        reference_ms: what the network itself, with nothing pruned, took between the layers; 0 if it did not run.
-
-    Raises:
-        FormatError: a value out of range.
-    """
-
-    scale: float = 1.0
-    overhead_ms: float = 0.0
-    bend: float = 0.0
-    reference_ms: float = 0.0
-
-    def __post_init__(self) -> None:
-        rising = 0 < self.scale < np.inf and 0 <= self.bend < np.inf
-        if not (rising and np.isfinite(self.overhead_ms) and 0 <= self.reference_ms < np.inf):
-            raise FormatError(f"impossible cost of a whole run: {self}")
-
-    def of(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Milliseconds of runs whose layers take ``sums``."""
-        return self.overhead_ms + (self.scale + self.bend * sums) * sums
-
-    def sums(self, runs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The inverse of ``of``."""
-        layers = runs - self.overhead_ms
-        return 2 * layers / (self.scale + np.sqrt(self.scale**2 + 4 * self.bend * layers))
-
-
 @dataclass(frozen=True)
 class LatencyTable:
     """Latencies of layers on one device.
@@ -124,7 +91,7 @@ class LatencyTable:
     Args:
         device: what they were measured on.
         networks: whose layers they are, at full width.
-        grids: one per distinct layer.
+        grids: of every distinct layer; more than one where none has the axes of all others.
         whole: what their runs cost beside their layers, by network name; those that were not run
             whole are left out and cost the sum of their layers.
         settings: how it was measured, for people.
@@ -150,12 +117,15 @@ class LatencyTable:
                 f"the latency table has no layer for {unit.name!r} ({describe(problem)}); it was made for "
                 f"{self._made_for()}, not for this {network.name}; {_REMEDY}"
             )
-        missing = [axis for axis in unit_axes(network, unit, problem) if axis not in named[0].axes]
-        if missing:
+        needed = unit_axes(network, unit, problem)
+        # A merged table has several where networks vary one layer along different axes.
+        grid = next((g for g in named if g.axes.keys() >= set(needed)), None)
+        if grid is None:
+            missing = next(axis for axis in needed if axis not in named[0].axes)
             raise FormatError(
-                f"the latency table has no {missing[0]!r} axis for {unit.name!r} of {network.name}; {_REMEDY}"
+                f"the latency table has no {missing!r} axis for {unit.name!r} of {network.name}; {_REMEDY}"
             )
-        return named[0]
+        return grid
 
     def network(self, name: str | None = None) -> Network:
         """One of its networks; the only one by default.
@@ -187,7 +157,11 @@ class LatencyTable:
         return ", ".join(n.name for n in self.networks) or "no network"
 
     def write(self, path: Path) -> None:
-        """Write ``table.npz`` atomically."""
+        """Write ``table.npz`` atomically, and read it back: what it was made of may be removed next.
+
+        Raises:
+            FormatError: what was written cannot be read.
+        """
         layers = [
             {
                 "problem": asdict(g.problem),
@@ -205,11 +179,12 @@ class LatencyTable:
             "layers": layers,
         }
         arrays = {
-            f"{index:04d}.{name}": np.ascontiguousarray(getattr(grid, name), dtype)
+            f"{index:04d}.{name}": np.asarray(getattr(grid, name), dtype)
             for index, grid in enumerate(self.grids)
             for name, dtype in _ARRAYS.items()
         }
         npz.write(path, metadata, arrays)
+        self.read(path)
 
     @classmethod
     def read(cls, path: Path) -> LatencyTable:

@@ -12,7 +12,7 @@ from jcw_latency.command_options import PATH
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from jcw_latency.table import WholeRun
+    from jcw_latency.whole_run import WholeRun
 
 
 @click.group()
@@ -61,13 +61,16 @@ def diff(first: Path, second: Path) -> None:
         values = [getattr(t.device, name) for t in (one, other)]
         if values[0] != values[1]:
             click.echo(f"{name}: {values[0]} -> {values[1]}")
-    changes = compare(one, other)
+    found = compare(one, other)
     rows = _table("layer", "first ms", "second ms", "ratio", "lowest", "highest", "noise")
-    for c in changes:
+    for c in found.changes:
         ratios = (f"{value:.3f}" for value in (c.ratio, c.lowest, c.highest))
         rows.add_row(c.label, f"{c.first_ms:.4f}", f"{c.second_ms:.4f}", *ratios, f"{c.noise:.1%}")
     _print(rows)
-    click.echo(f"median ratio of {len(changes)} layers: {np.median([c.ratio for c in changes]):.3f}")
+    ratio = np.median([change.ratio for change in found.changes])
+    click.echo(f"median ratio of {len(found.changes)} layers: {ratio:.3f}")
+    if found.left_out:
+        click.echo(f"not compared: {found.left_out}")
 
 
 @table.command()
@@ -85,7 +88,8 @@ def merge(files: tuple[Path, ...], output: Path) -> None:
 
 def _curve(whole: WholeRun) -> str:
     bend = f" + {whole.bend:.4f} / ms x layers^2" if whole.bend else ""
-    return f"{whole.scale:.3f} x layers{bend} + {whole.overhead_ms:.4f} ms"
+    start = f", in proportion below {whole.smallest_ms:.4f} ms of layers" if whole.smallest_ms else ""
+    return f"{whole.scale:.3f} x layers{bend} + {whole.overhead_ms:.4f} ms{start}"
 
 
 def _table(*heads: str) -> Table:

@@ -16,10 +16,14 @@ from jcw_latency.network_runs import PASSES, NetworkRuns, Notify
 from jcw_latency.options import LatencyOptions
 from jcw_latency.predictor import LatencyPredictor
 from jcw_latency.profiling import profile
-from jcw_latency.table import LatencyTable, WholeRun
+from jcw_latency.recorded import RecordedDevice
+from jcw_latency.table import LatencyTable
+from jcw_latency.whole_run import WholeRun
 
 _LEAST_SCALE = 0.5
 """Layers that cost twice as much alone as in a network were not timed right; do not follow them further."""
+_LEAST_OF_MEASURED = 0.01
+"""Share of the smallest network's run that the fit must leave of it."""
 _LEAST_FOR_BEND = 9
 """Fewer networks would have their noise taken for a bend."""
 _SPREAD = 0.8
@@ -41,7 +45,8 @@ def profile_space(
 ) -> LatencyTable:
     """Measure the latency table of a space's network, and what whole runs cost if the device runs models.
 
-    Whole networks run between the visits to the layers, so that both see the same machine.
+    Whole networks run between the visits to the layers, so that both see the same machine. The device
+    ``recorded`` runs none, but its table may know what they cost.
 
     Args:
         space: of which ``options.whole_networks`` members run whole, its smallest and largest first.
@@ -57,7 +62,10 @@ def profile_space(
     """
     network, count = space.network, options.whole_networks
     if exporter is None or not count:
-        return profile(network, device, options, rng=rng, partial=partial, notify=notify("point"))
+        table = profile(network, device, options, rng=rng, partial=partial, notify=notify("point"))
+        return (
+            replace(table, whole=device.whole_runs(network)) if isinstance(device, RecordedDevice) else table
+        )
     members = np.vstack([space.low, space.maximum, space.sample(count, rng)])[:count]
     runs = NetworkRuns(
         network,
@@ -97,20 +105,27 @@ def fit(sums: NDArray[np.float64], measured: NDArray[np.float64]) -> WholeRun:
     """The cost of whole runs that fits best by relative error, outliers counting less (Huber 1964).
 
     The bend and then the overhead are left out where there are too few networks for them, or where the
-    rest would have to be impossible to go with them.
+    rest would have to be impossible to go with them, as is a smallest network that takes no time.
 
     Args:
         sums: milliseconds of all layers of each network, (n,), above 0.
         measured: milliseconds of its whole run, (n,).
     """
-    unit = float(sums.mean())
+    unit, smallest = float(sums.mean()), int(sums.argmin())
     terms = np.stack([sums / unit, np.ones_like(sums), (sums / unit) ** 2], axis=1) / measured[:, None]
     most = 3 if len(sums) >= _LEAST_FOR_BEND else min(len(sums), 2)
     for count in range(most, 0, -1):
-        scale, overhead, bend = (*_robust(terms[:, :count]), 0.0, 0.0)[:3]
-        if scale / unit >= _LEAST_SCALE and bend >= 0:
+        factors = _robust(terms[:, :count])
+        scale, overhead, bend = (*factors, 0.0, 0.0)[:3]
+        takes_time = terms[smallest, :count] @ factors > _LEAST_OF_MEASURED
+        if scale / unit >= _LEAST_SCALE and bend >= 0 and takes_time:
             break
-    return WholeRun(max(float(scale) / unit, _LEAST_SCALE), float(overhead), max(float(bend), 0.0) / unit**2)
+    return WholeRun(
+        max(float(scale) / unit, _LEAST_SCALE),
+        float(overhead),
+        max(float(bend), 0.0) / unit**2,
+        smallest_ms=float(sums[smallest]),
+    )
 
 
 def _robust(terms: NDArray[np.float64]) -> NDArray[np.float64]:

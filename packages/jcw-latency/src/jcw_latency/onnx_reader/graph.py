@@ -48,7 +48,7 @@ class Operator:
     """A node of the graph.
 
     Args:
-        name: empty where the file gives none.
+        name: that of its first output where the file gives none.
         op: its type, with its domain in front unless that is ONNX's own.
         inputs: names of values; ``""`` for one that is left out.
         outputs: names of values.
@@ -178,12 +178,12 @@ def _needed(graph: GraphProto, output: str) -> tuple[Operator, ...]:
 
 
 def _operator(node: NodeProto) -> Operator:
-    op, domain = _word(node.op_type), _word(node.domain)
+    op, domain, outputs = _word(node.op_type), _word(node.domain), tuple(map(_text, node.output))
     return Operator(
-        _text(node.name),
+        _text(node.name) or next(filter(None, outputs), ""),
         op if domain in ("", "ai.onnx") else f"{domain}.{op}",
         tuple(map(_text, node.input)),
-        tuple(map(_text, node.output)),
+        outputs,
         {_word(attribute.name): _attribute(attribute) for attribute in node.attribute},
     )
 

@@ -108,7 +108,7 @@ class Translation:
 
     def _name(self, operator: Operator) -> str:
         """A free name: that of the layer whose weights it reads, or its own without signs that mean something."""
-        name = operator.name or next(iter(operator.outputs), "")
+        name = operator.name
         if operator.op in _WEIGHTED:
             owner, _, kind = operator.input(1).rpartition(".")
             name = owner if kind == "weight" else name.removesuffix(f"/{operator.op}")
