@@ -12,6 +12,29 @@ import pytest
 GOOD = '[network]\nbackbone = "resnet18"\n[data]\nname = "image_folder"\npath = "images"\n'
 
 
+SHIPPED = Path(__file__).parents[3] / "examples" / "data" / "fashion_mnist"
+WORKS = f"""\
+[network]
+backbone = "resnet18"
+width = 0.25
+
+[data]
+name = "fashion_mnist"
+path = "{SHIPPED}"
+holdout = 100
+
+[[space.bounds]]
+layers = "layer1.*"
+width = 0.5
+density = 0.5
+
+[[space.bounds]]
+layers = "layer4.*"
+width = 0.5
+density = 0.5
+"""
+
+
 def jcw(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
     code = "from jcw_core.cli import main; main()"
     return subprocess.run(
@@ -56,11 +79,39 @@ def test_a_bad_recipe_is_one_line_with_file_and_key(tmp_path: Path, text: str, e
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the only stage of jcw-core that needs no other asks for torch first")
-    (tmp_path / "recipe.toml").write_text(GOOD)
+    (tmp_path / "recipe.toml").write_text(WORKS)
     (tmp_path / "taken").touch()
     assert "taken" in one_line(
         jcw("run", "recipe.toml", "--runs", "taken", "--until", "supernet", cwd=tmp_path)
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('"layer4.*"', '"layer5.*"', "16: [space.bounds] layers: bound 'layer5.*' matches no layer of resnet18"),
+        ('4.*"\nwidth = 0.5', '4.*"\nwidth = 0.001', "17: [space.bounds] width: width = 0.001 of group 'layer4."),
+        (str(SHIPPED), "nowhere", "5: [data]: "),
+        ("holdout = 100", "holdout = 100000", "5: [data]: cannot hold 100000 images out of"),
+        ('backbone = "resnet18"', 'file = "net.json"', "2: [network] file: "),
+    ],
+)  # fmt: skip
+def test_what_a_recipe_stands_for_is_checked_before_work_begins(
+    tmp_path: Path, old: str, new: str, expected: str
+) -> None:
+    assert old in WORKS
+    (tmp_path / "recipe.toml").write_text(WORKS.replace(old, new))
+    for dry in ((), ("--dry-run",)):
+        told = one_line(jcw("run", "recipe.toml", "--until", "supernet", *dry, cwd=tmp_path))
+        assert f"recipe.toml:{expected}" in told
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_lists_the_stages(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text(WORKS)
+    done = jcw("run", "recipe.toml", "--until", "supernet", "--dry-run", cwd=tmp_path)
+    assert (done.returncode, done.stdout.split()) == (0, ["supernet", "->", "supernet.safetensors"])
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_missing_recipe(tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jcw_core.architecture import Architecture
+from jcw_core.bounds import Bound, BoundError
 from jcw_core.coupling import couple
 from jcw_core.errors import ArchitectureError
 from jcw_core.shrink import shrink
-from jcw_core.space import Bound, SearchSpace, Variable, is_prunable, prunable_layers
+from jcw_core.space import SearchSpace, Variable, is_prunable, prunable_layers
 
 SHARES = st.floats(0.01, 1)
 
@@ -114,10 +115,13 @@ def test_impossible_bounds(key: str, value: float) -> None:
 
 
 def test_bounds_that_do_not_fit_the_network() -> None:
-    with pytest.raises(ArchitectureError, match=r"'blok\.\*' matches no layer of small"):
-        SearchSpace.of(small_resnet(), [Bound("blok.*", 0.5, 0.5)])
-    with pytest.raises(ArchitectureError, match=r"below one group of 4; give at least 0\.5"):
-        SearchSpace.of(small_resnet(), [Bound("stem", 0.1, 0.5)])
+    all_layers, nothing, narrow = Bound("*", 0.5, 0.5), Bound("blok.*", 0.5, 0.5), Bound("stem", 0.1, 0.5)
+    with pytest.raises(BoundError, match=r"'blok\.\*' matches no layer of small") as error:
+        SearchSpace.of(small_resnet(), [all_layers, nothing])
+    assert (error.value.bound, error.value.key) == (nothing, "layers")
+    with pytest.raises(BoundError, match=r"below one group of 4; give at least 0\.5") as error:
+        SearchSpace.of(small_resnet(), [narrow, all_layers])
+    assert (error.value.bound, error.value.key) == (narrow, "width")
 
 
 def test_rows_outside_the_network() -> None:

@@ -3,8 +3,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from jcw_core.bounds import Bound
 from jcw_core.errors import JcwError, PluginError
-from jcw_core.space import Bound, SearchSpace
+from jcw_core.space import SearchSpace
 from jcw_search import Evolution, Fixed, Nsga2Selection, UniformSelection, search
 from jcw_search.sorting import non_dominated
 

@@ -38,7 +38,7 @@ def run(
     """
     from jcw_core.context import Context
     from jcw_core.options import assignment
-    from jcw_core.pipeline import plan
+    from jcw_core.pipeline import check, plan
     from jcw_core.pipeline import run as run_stages
     from jcw_core.progress import TerminalProgress
     from jcw_core.recipe import load_recipe
@@ -47,8 +47,10 @@ def run(
     read = load_recipe(recipe, registry, dict(assignment(text, "--set", "TABLE.KEY") for text in overrides))
     directory = RunDirectory(runs / (read.run.name or recipe.stem))
     context = Context(read, registry, directory)
+    stages = plan(context, until)
+    check(context, stages)
     if dry_run:
-        for stage in plan(context, until):
+        for stage in stages:
             click.echo(f"{stage.name:12} -> {', '.join(stage.makes)}")
         return
     with TerminalProgress() as progress:

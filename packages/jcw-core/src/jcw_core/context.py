@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from jcw_core.bounds import BoundError
 from jcw_core.data import hold_out
-from jcw_core.errors import DeviceError, NetworkError
+from jcw_core.errors import DeviceError, JcwError
 from jcw_core.network import Network
 from jcw_core.protocols import Dataset, Device, Progress
 from jcw_core.recipe import Recipe
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 class Context:
     """One run: its recipe, its directory, and what the recipe stands for, made when first asked for.
+
+    What cannot be made is a ``RecipeError`` that says where the recipe asks for it.
 
     Args:
         recipe: checked.
@@ -47,41 +50,59 @@ class Context:
     @cached_property
     def network(self) -> Network:
         """The network at full width, with the input and the classes of the data."""
-        wanted = self.recipe.network
         data = self.dataset("train")
-        channels, height, _ = data.image_shape
-        if wanted.file is not None:
-            network = Network.read(wanted.file)
-        else:
-            network = self.registry.backbones[wanted.backbone].build(
-                num_classes=len(data.classes), width=wanted.width, input_size=height, in_channels=channels
-            )
+        wanted, where = self.recipe.network, self.recipe.where.inside("network")
+        key = "backbone" if wanted.file is None else "file"
+        try:
+            network = self._build(data) if wanted.file is None else Network.read(wanted.file)
+        except JcwError as error:
+            raise where.error(key, str(error)) from None
         if network.input_shape != data.image_shape or network.num_classes != len(data.classes):
-            raise NetworkError(
+            raise where.error(
+                key,
                 f"{network.name} takes {network.input_shape} and has {network.num_classes} classes, "
-                f"the data has {data.image_shape} and {len(data.classes)}"
+                f"the data has {data.image_shape} and {len(data.classes)}",
             )
         return network
+
+    def _build(self, data: Dataset) -> Network:
+        """The recipe's backbone for this data."""
+        wanted, (channels, height, _) = self.recipe.network, data.image_shape
+        return self.registry.backbones[wanted.backbone].build(
+            num_classes=len(data.classes), width=wanted.width, input_size=height, in_channels=channels
+        )
 
     @cached_property
     def space(self) -> SearchSpace:
         """The search space, with the recipe's bounds before those of the backbone."""
         options, backbone = self.recipe.space, self.recipe.network.backbone
         defaults = self.registry.backbones[backbone].bounds if backbone else ()
-        return SearchSpace.of(self.network, options.bounds, defaults=defaults, step=options.step)
+        network = self.network
+        try:
+            return SearchSpace.of(network, options.bounds, defaults=defaults, step=options.step)
+        except BoundError as error:
+            index = options.bounds.index(error.bound)
+            where = self.recipe.where.inside("space").inside("bounds", index)
+            raise where.error(error.key, str(error)) from None
 
     def dataset(self, split: str) -> Dataset:
         """``"train"``, ``"validation"`` (held out of the training images) or ``"test"``."""
         if split not in self._datasets:
-            choice = self.recipe.data
-            plugin = self.registry.datasets[choice.name]
-            if split == "test":
-                self._datasets["test"] = plugin.open("test", choice.options)
-            else:
-                whole = plugin.open("train", choice.options)
-                train, validation = hold_out(whole, self.recipe.split.holdout, self.rng("holdout"))
-                self._datasets |= {"train": train, "validation": validation}
+            try:
+                self._datasets |= self._open(split)
+            except JcwError as error:
+                raise self.recipe.where.inside("data").error("", str(error)) from None
         return self._datasets[split]
+
+    def _open(self, split: str) -> dict[str, Dataset]:
+        """``split`` by name, and whatever comes with it."""
+        choice = self.recipe.data
+        plugin = self.registry.datasets[choice.name]
+        if split == "test":
+            return {"test": plugin.open("test", choice.options)}
+        whole = plugin.open("train", choice.options)
+        train, validation = hold_out(whole, self.recipe.split.holdout, self.rng("holdout"))
+        return {"train": train, "validation": validation}
 
     def open_device(self) -> Device:
         """Connect to the recipe's device."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
+from jcw_core import records
 from jcw_core.context import Context
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.protocols import Delegating, Stage
@@ -52,6 +53,17 @@ def plan(context: Context, until: str = "report") -> list[Stage]:
 
     visit(stages[until])
     return list(ordered.values())
+
+
+def check(context: Context, stages: Iterable[Stage]) -> None:
+    """Make all that the recipe stands for, so that what cannot be made ends a run before its first stage.
+
+    Raises:
+        RecipeError: no such network or images, a search space that does not go with the network.
+    """
+    context.space  # noqa: B018  made once and kept
+    if any(records.EVALUATION in stage.makes for stage in stages):
+        context.dataset("test")
 
 
 def run(

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from jcw_core.bounds import Bound
 from jcw_core.errors import PluginError, RecipeError
 from jcw_core.options import Location, option, parse
 from jcw_core.registry import PROVIDERS, Registry
-from jcw_core.space import Bound
 
 T = TypeVar("T")
 
@@ -69,10 +69,10 @@ class Choice:
 class Recipe:
     """A recipe that has been read and checked.
 
-    ``stages`` holds the options of each stage's own table, by table name.
+    ``stages`` holds the options of each stage's own table, by table name; ``where`` the file, for errors.
     """
 
-    path: Path
+    where: Location
     run: RunOptions
     network: NetworkOptions
     data: Choice
@@ -80,6 +80,11 @@ class Recipe:
     device: Choice | None
     space: SpaceOptions
     stages: Mapping[str, Any]
+
+    @property
+    def path(self) -> Path:
+        """The recipe's file."""
+        return self.where.path
 
     def options(self, cls: type[T]) -> T:
         """The options of the stage table that ``cls`` describes."""
@@ -135,7 +140,7 @@ def load_recipe(path: Path, registry: Registry, overrides: Mapping[str, Any] | N
             raise where.error(table, f"expected a table, found {content!r}")
     split, data = _data(document, registry, where.inside("data"))
     return Recipe(
-        path=path,
+        where=where,
         run=parse(RunOptions, document.get("run", {}), where.inside("run")),
         network=_network(document, registry, where.inside("network")),
         data=data,

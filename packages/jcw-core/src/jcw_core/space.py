@@ -7,7 +7,6 @@ work, and ``decode`` maps any point of the cube to the nearest values (appendix 
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.architecture import Architecture
+from jcw_core.bounds import Bound, BoundError, bound_of, matches
 from jcw_core.coupling import ChannelGroup, couple
 from jcw_core.errors import ArchitectureError
 from jcw_core.network import Network, Node
@@ -25,29 +25,6 @@ from jcw_core.pruning import GROUP_SIZE
 Population = NDArray[np.float64]
 
 DENSITY_STEP = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The least that layers may keep.
-
-    Args:
-        layers: a shell pattern of layer names, e.g. ``"layer4.*"``.
-        width: lowest share of the channels, above 0 and at most 1.
-        density: lowest share of the weights, above 0 and at most 1.
-    """
-
-    layers: str
-    width: float
-    density: float
-
-    def __post_init__(self) -> None:
-        for key in ("width", "density"):
-            value = getattr(self, key)
-            if not 0 < value <= 1:
-                raise ArchitectureError(
-                    f"bound for {self.layers!r}: {key} = {value} is impossible; it must be above 0 and at most 1"
-                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +84,14 @@ class SearchSpace:
             step: widths are multiples of this many channels.
 
         Raises:
-            ArchitectureError: one of ``bounds`` matches no layer or asks for less than one step.
+            BoundError: one of ``bounds`` matches no layer or asks for less than one step.
         """
         layers = [node.name for node in network if node.op in ("conv2d", "linear")]
         for bound in bounds:
-            if not fnmatch.filter(layers, bound.layers):
-                raise ArchitectureError(f"bound {bound.layers!r} matches no layer of {network.name}")
+            if not any(matches(bound, layer) for layer in layers):
+                raise BoundError(
+                    bound, "layers", f"bound {bound.layers!r} matches no layer of {network.name}"
+                )
         widths = [
             _width_variable(group, bounds, defaults, step)
             for group in couple(network).groups.values()
@@ -225,25 +204,23 @@ def _width_variable(
 ) -> Variable:
     wanted = float(step)
     for layer in group.layers:
-        if (own := _bound(layer, bounds)) is not None:
+        if (own := bound_of(layer, bounds)) is not None:
             if own.width * group.channels < step:
-                raise ArchitectureError(
+                raise BoundError(
+                    own,
+                    "width",
                     f"width = {own.width:g} of group {group.name!r} is {own.width * group.channels:g} of "
                     f"{group.channels} channels, below one group of {step}; give at least "
-                    f"{step / group.channels:g}"
+                    f"{step / group.channels:g}",
                 )
             wanted = max(wanted, own.width * group.channels)
-        elif (default := _bound(layer, defaults)) is not None:
+        elif (default := bound_of(layer, defaults)) is not None:
             wanted = max(wanted, default.width * group.channels)
     low = min(float(np.ceil(wanted / step - 1e-9) * step), float(group.channels))
     return Variable("width", group.name, low, float(group.channels), float(group.channels), float(step))
 
 
 def _density_variable(layer: str, bounds: Sequence[Bound]) -> Variable:
-    bound = _bound(layer, bounds)
+    bound = bound_of(layer, bounds)
     low = 0.1 if bound is None else max(DENSITY_STEP, bound.density)
     return Variable("density", layer, low, 1.0, 1.0, DENSITY_STEP)
-
-
-def _bound(layer: str, bounds: Sequence[Bound]) -> Bound | None:
-    return next((b for b in bounds if fnmatch.fnmatchcase(layer, b.layers)), None)

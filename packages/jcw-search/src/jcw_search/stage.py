@@ -9,7 +9,6 @@ from typing import Any
 from jcw_core import records
 from jcw_core.context import Context
 from jcw_core.errors import JcwError, PluginError
-from jcw_core.options import Location
 from jcw_core.protocols import Configured, Selection
 from jcw_core.recipe import Recipe
 from jcw_core.registry import Registry
@@ -97,8 +96,7 @@ def _selection(options: SearchOptions, recipe: Recipe, registry: Registry) -> Se
 
 
 def _error(recipe: Recipe, key: str, problem: object) -> JcwError:
-    text = recipe.path.read_text(encoding="utf-8") if recipe.path.is_file() else ""
-    return Location(recipe.path, text, "search").error(key, str(problem))
+    return recipe.where.inside("search").error(key, str(problem))
 
 
 def _tell(context: Context, evolution: Evolution, state: State) -> None:
