@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from jcw_core.errors import RecipeError
-from jcw_core.options import Location, option, parse
+from jcw_core.options import Location, assignment, option, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Options:
     path: Path = option()
     count: int = option(3, low=1)
     share: float = option(0.5, low=0, high=1)
-    kind: Literal["small", "large"] = option("small")
+    kind: Literal["small", "large", "1"] = option("small")
     flag: bool = option(False)
     label: str | None = option(None)
     sizes: tuple[int, ...] = option((1, 2), low=1)
@@ -67,7 +67,7 @@ def test_every_type_is_read() -> None:
         ({"count": 0}, "count: 0 is impossible; expected at least 1"),
         ({"share": 1.01}, "share: 1.01 is impossible; expected from 0 to 1"),
         ({"share": False}, "share: expected float, found False"),
-        ({"kind": "huge"}, "kind: 'huge' is not one of 'small', 'large'"),
+        ({"kind": "huge"}, "kind: 'huge' is not one of 'small', 'large', '1'"),
         ({"kind": ["small"]}, "kind: .* is not one of"),
         ({"flag": 1}, "flag: expected bool, found 1"),
         ({"label": 1}, "label: expected str, found 1"),
@@ -102,6 +102,32 @@ NOT_FINITE = ["nan", "inf", "-inf", "9" * 400, "-" + "9" * 400]
 def test_a_number_is_finite(text: str, table: str, name: str) -> None:
     with pytest.raises(RecipeError, match=f"{name}: (nan|-?inf) is impossible; expected a finite number"):
         parse(Options, {"path": "p", **tomllib.loads(table.format(text))}, WHERE)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("label=98862734", "98862734"), ("label=0x1234", "0x1234"), ("label=007", "007"), ("label=1_000", "1_000"),
+        ("label=true", "true"), ("label=1979-05-27", "1979-05-27"), ("label=nan", "nan"), ("label=[1]", "[1]"),
+        ("label=7 # b", "7 # b"), ("label=abc", "abc"), ("label=a=b", "a=b"), ("label=", ""), ('label="98"', "98"),
+        ("path=1234", Path("/folder/1234")), ("kind=large", "large"), ("kind=1", "1"), ("count=0x10", 16),
+        ("count=007", None), ("count=x", None), ("share=1", 1.0), ("flag=true", True), ("sizes=[3, 4]", (3, 4)),
+        ("inner={rate = 1}", Inner(1.0)), ("inners=[{rate = 1}]", (Inner(1.0),)), ("inner=3", None),
+    ],
+)  # fmt: skip
+def test_the_key_says_what_a_value_of_the_command_line_is(given: str, expected: object) -> None:
+    """None stands for a value that its key does not take."""
+    key, value = assignment(given, "--option")
+    if expected is None:
+        with pytest.raises(RecipeError, match=rf"{key}: expected .*, found '?{given.partition('=')[2]}"):
+            parse(Options, {"path": "p", key: value}, WHERE)
+    else:
+        assert getattr(parse(Options, {"path": "p", key: value}, WHERE), key) == expected
+
+
+def test_what_is_not_an_assignment() -> None:
+    with pytest.raises(RecipeError, match="--option 'serial': expected KEY=VALUE"):
+        assignment("serial", "--option")
 
 
 def test_a_required_key() -> None:

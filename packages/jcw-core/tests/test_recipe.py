@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jcw_core.bounds import Bound
 from jcw_core.errors import JcwError, RecipeError
 from jcw_core.hookspecs import hookimpl
-from jcw_core.options import option
+from jcw_core.options import Word, option
 from jcw_core.recipe import load_recipe
 from jcw_core.registry import Registry
 
@@ -163,6 +163,11 @@ def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
 
 def test_overrides_replace_and_are_checked(tmp_path: Path) -> None:
     assert load(tmp_path, GOOD, {"run.seed": 8, "search.rate": 1}).options(Rate) == Rate(1.0)
+    digits = {"run.seed": Word("8", 8), "run.name": Word("007", 7), "data.path": Word("12", 12)}
+    run, data = (load(tmp_path, GOOD, digits).table(name) for name in ("run", "data"))
+    assert (run.seed, run.name, data["data"].options.path) == (8, "007", tmp_path / "12")
+    with pytest.raises(RecipeError, match=r"unknown dataset '1\.0'"):
+        load(tmp_path, GOOD, {"data.name": Word("1.0", 1.0)})
     with pytest.raises(RecipeError, match="seed: expected int, found 'x'"):
         load(tmp_path, GOOD, {"run.seed": "x"})
     with pytest.raises(RecipeError, match=r"cannot set 'seed'; expected TABLE\.KEY"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,13 @@ from jcw_core.cli import build
 from jcw_core.errors import DeviceError, JcwError
 from jcw_core.files import write_json
 from jcw_core.fusion import fuse
+from jcw_core.hookspecs import hookimpl
 from jcw_core.network import Network
+from jcw_core.options import option
 from jcw_core.registry import Registry
 from jcw_core.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable
+from jcw_latency.arguments import open_device
 
 
 @pytest.fixture
@@ -31,6 +36,21 @@ def jcw(registry: Registry, *arguments: object) -> str:
     result = CliRunner().invoke(build(registry), [str(a) for a in arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+@dataclass(frozen=True)
+class PhoneOptions:
+    serial: str = option()
+    core: int = option()
+
+
+def test_options_of_a_device_are_what_their_keys_are() -> None:
+    phone = SimpleNamespace(name="phone", options=PhoneOptions, open=lambda options: options)
+    registry = Registry(
+        {"phones": SimpleNamespace(jcw_register_devices=hookimpl(lambda: [phone]))}, installed=False
+    )
+    given = open_device(registry, "phone", ("serial=98862734", "core=0x7"))
+    assert given == PhoneOptions("98862734", 7)
 
 
 def test_profile_predict_check(

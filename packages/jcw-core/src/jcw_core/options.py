@@ -102,8 +102,23 @@ def parse(cls: type[T], table: Mapping[str, Any], where: Location) -> T:
         raise where.error("", str(error)) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A value of the command line that may be meant as it stands; only its key tells.
+
+    Args:
+        text: as it was given, e.g. ``"0x1234"``, which is a serial number where the key is for text.
+        value: what TOML makes of it.
+    """
+
+    text: str
+    value: Any
+
+
 def assignment(text: str, flag: str, key: str = "KEY") -> tuple[str, Any]:
     """A ``KEY=VALUE`` of the command line; the value is read as TOML, or else taken as text.
+
+    What TOML takes for anything but text, or for a table of further keys, is a ``Word``.
 
     Args:
         text: what was given.
@@ -116,9 +131,10 @@ def assignment(text: str, flag: str, key: str = "KEY") -> tuple[str, Any]:
     if not equals:
         raise RecipeError(f"{flag} {text!r}: expected {key}=VALUE")
     try:
-        return name, tomllib.loads(f"value = {value}")["value"]
+        read = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return name, value
+    return name, read if isinstance(read, (str, dict)) else Word(value, read)
 
 
 def _checked(hint: Any, value: Any, one: Field[Any], key: str, where: Location, index: int = 0) -> Any:
@@ -126,6 +142,8 @@ def _checked(hint: Any, value: Any, one: Field[Any], key: str, where: Location, 
     if origin in (Union, types.UnionType):
         hint = next(a for a in arguments if a is not type(None))
         return _checked(hint, value, one, key, where)
+    if isinstance(value, Word):
+        value = value.text if hint in (str, Path) or value.text in arguments else value.value
     if origin is Literal:
         if value not in arguments:
             raise where.error(key, f"{value!r} is not one of {', '.join(map(repr, arguments))}")

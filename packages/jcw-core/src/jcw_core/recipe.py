@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from jcw_core.bounds import Bound
 from jcw_core.errors import PluginError, RecipeError
-from jcw_core.options import Location, option, parse
+from jcw_core.options import Location, Word, option, parse
 from jcw_core.registry import PROVIDERS, Registry
 
 T = TypeVar("T")
@@ -187,6 +187,7 @@ def _choice(table: Mapping[str, Any] | None, family: Mapping[str, Any], where: L
     if table is None:
         return None
     name = table.get("name")
+    name = name.text if isinstance(name, Word) else name
     if not isinstance(name, str):
         raise where.error(
             "name", f"expected the name of a plugin, found {name!r}; there is: {', '.join(family)}"
