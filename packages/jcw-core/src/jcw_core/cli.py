@@ -19,19 +19,20 @@ class _Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            package = _PROVIDERS.get(args[0])
+            package = PROVIDERS.get(args[0])
             raise click.UsageError(
                 f"{error.message} Install {package}." if package else error.message, ctx
             ) from None
 
 
-_PROVIDERS = {
+PROVIDERS = {
     "profile": "jcw-latency",
     "predict": "jcw-latency",
     "check": "jcw-latency",
     "table": "jcw-latency",
     "kernels": "jcw-kernels",
 }
+"""Which package to install for a command that is not there."""
 
 
 def build(registry: Registry) -> click.Group:

@@ -24,20 +24,27 @@ from jcw_core.protocols import (
 )
 
 PROVIDERS = {
-    "host": "jcw-kernels",
-    "recorded": "jcw-latency",
-    "latency": "jcw-latency",
+    "supernet": "jcw-core[supernet]",
     "error": "jcw-core[supernet]",
     "loss": "jcw-core[supernet]",
+    "profile": "jcw-latency",
+    "measure": "jcw-latency",
+    "latency": "jcw-latency",
+    "recorded": "jcw-latency",
+    "ssh": "jcw-latency",
+    "adb": "jcw-latency",
+    "evaluate": "jcw-kernels",
+    "host": "jcw-kernels",
+    "jcw": "jcw-kernels",
+    "search": "jcw-search",
     "uniform": "jcw-search",
     "nsga2": "jcw-search",
-    "jcw": "jcw-kernels",
-    "safetensors": "jcw-retrain",
-    "profile": "jcw-latency",
-    "search": "jcw-search",
     "retrain": "jcw-retrain",
+    "export": "jcw-retrain",
+    "safetensors": "jcw-retrain",
+    "onnx": "jcw-retrain",
 }
-"""Which package to install for a name that is not there."""
+"""Which package to install for a plugin, or a table of a recipe, that is not there."""
 
 
 class Named(Protocol):
