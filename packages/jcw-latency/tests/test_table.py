@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import zipfile
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from core_networks import networks
+from damage import misplace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from latency_samples import SyntheticDevice, measured
 
-from jcw_core.errors import DeviceError, FormatError
+from jcw_core.errors import DeviceError, FormatError, JcwError
 from jcw_core.fusion import fuse
 from jcw_core.network import Network
 from jcw_core.network_builder import NetworkBuilder
 from jcw_core.problem import LayerProblem
-from jcw_latency import LatencyTable, LayerGrid, npz, table_from_arrays
+from jcw_core.space import SearchSpace
+from jcw_latency import LatencyPredictor, LatencyTable, LayerGrid, npz, table_commands, table_from_arrays
 from jcw_latency.problems import describe
 from jcw_latency.table import FORMAT
 from jcw_latency.whole_run import WholeRun
@@ -149,11 +154,16 @@ def test_flipped_bytes_are_found_or_harmless(
         np.testing.assert_array_equal(read.grids[0].ms, table.grids[0].ms)
 
 
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=5,
-)
+def _use(path: Path, read: LatencyTable) -> None:
+    """Whatever was accepted is shown and predicts, or is one error."""
+    shown = CliRunner().invoke(table_commands.table, ["show", str(path)], catch_exceptions=False)
+    assert shown.exit_code == 0
+    with suppress(JcwError), np.errstate(over="ignore", invalid="ignore"):
+        for network in read.networks:
+            space = SearchSpace.of(network, step=1)
+            predictor = LatencyPredictor(read, space)
+            assert predictor.predict(space.high[None]).shape == (1,)
+            predictor.breakdown(space.architecture(space.low))
 
 
 @settings(max_examples=200)
@@ -162,18 +172,39 @@ def test_hostile_metadata(table_file: Path, data: st.DataObject) -> None:
     """Any value in the place of any other is a FormatError or a table that holds together."""
     with npz.Reader(table_file, FORMAT, "") as reader:
         document = reader.metadata
-    place = document
-    while True:
-        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-        key = data.draw(st.sampled_from(keys))
-        if not (isinstance(place[key], (dict, list)) and place[key]) or data.draw(st.booleans()):
-            break
-        place = place[key]
-    place[key] = data.draw(_json)
+    document["whole"] = {"small": asdict(WholeRun())}
+    misplace(data, document)
     hurt = table_file.with_name("hurt.npz")
     hurt.write_bytes(table_file.read_bytes())
     _rewrite(hurt, document)
-    _read(hurt)
+    read = _read(hurt)
+    if read is not None:
+        _use(hurt, read)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("whole", "small", "scale"), 10**400), (("layers", 0, "axes", "out", 1), 10**400),
+        (("layers", 0, "axes", "out", 1), float("nan")), (("layers", 0, "problem", "kernel_size"), [3]),
+        (("layers", 0, "problem", "kernel_size"), [3, 3, 3]), (("layers", 0, "problem", "in_channels"), 3.0),
+        (("layers", 0, "problem", "in_channels"), 10**400), (("layers", 0, "problem", "padding"), [1, 10**400]),
+        (("layers", 0, "problem", "residual"), 1), (("layers", 0, "problem", "activation"), ["relu"]),
+        (("device", "versions"), [1]), (("device", "versions"), None), (("device", "versions"), {"engine": 2}),
+        (("device", "cpu"), 7), (("device", "threads"), "1"), (("device", "threads"), 0),
+    ],
+)  # fmt: skip
+def test_values_that_mean_nothing(table_file: Path, place: tuple[object, ...], value: object) -> None:
+    with npz.Reader(table_file, FORMAT, "") as reader:
+        document = reader.metadata
+    document["whole"] = {"small": asdict(WholeRun())}
+    where: Any = document
+    for key in place[:-1]:
+        where = where[key]
+    where[place[-1]] = value
+    _rewrite(table_file, document)
+    with pytest.raises(FormatError, match=r"table\.npz: .*profile again"):
+        LatencyTable.read(table_file)
 
 
 def _rewrite(path: Path, document: object, **arrays: np.ndarray) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError
 from jcw_core.problem import LayerProblem
-from jcw_core.protocols import Closable, Device
+from jcw_core.protocols import Closable, Device, DeviceInfo
 
 T = TypeVar("T")
 
@@ -31,6 +31,10 @@ class GuardedDevice:
         self._device = device
         self._timeout = timeout
         self.info = self._call(device.describe)
+        if not isinstance(self.info, DeviceInfo):
+            raise DeviceError(
+                f"{type(device).__name__} describes itself as {self.info!r:.60}, expected a DeviceInfo; tell its author"
+            )
 
     @property
     def model_format(self) -> str:
@@ -50,7 +54,14 @@ class GuardedDevice:
         )
 
     def _checked(self, call: Callable[[], Seconds], rounds: int, count: int, what: str) -> Seconds:
-        seconds = np.asarray(self._call(call), dtype=np.float64)
+        answer = self._call(call)
+        try:
+            seconds = np.asarray(answer, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise DeviceError(
+                f"device {self.info.name!r} returned {answer!r:.60}, expected times for {rounds} rounds of "
+                f"{count} {what}; is it the version that goes with this one?"
+            ) from None
         if seconds.shape != (rounds, count):
             raise DeviceError(
                 f"device {self.info.name!r} returned times of shape {seconds.shape} for {rounds} rounds of "

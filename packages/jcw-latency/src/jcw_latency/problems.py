@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jcw_core.problem import LayerProblem
@@ -43,5 +43,29 @@ def problem_from(document: Mapping[str, Any]) -> LayerProblem:
 
 
 def _fields(document: Mapping[str, Any]) -> dict[str, Any]:
-    pairs = ("kernel_size", "stride", "padding")
-    return {name: tuple(value) if name in pairs else value for name, value in document.items()}
+    for name, value in document.items():
+        if name in _KINDS and not _KINDS[name](value):
+            raise TypeError(f"{name} of a layer is {value!r:.40}")
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_whole, value))
+
+
+_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("op", "activation"), _is_text),
+    **dict.fromkeys(("in_channels", "in_height", "in_width", "out_channels", "groups"), _is_whole),
+    **dict.fromkeys(("kernel_size", "stride", "padding"), _is_pair),
+    "density": lambda value: isinstance(value, float) or _is_whole(value),
+    "residual": lambda value: isinstance(value, bool),
+}
+"""What each key of a problem must be, beside the second convolution."""

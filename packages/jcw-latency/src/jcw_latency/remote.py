@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import operator
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -156,8 +157,8 @@ class RemoteDevice:
         for line in filter(None, map(str.strip, printed.splitlines())):
             row = self._object(line)
             if "round" in row:
-                where = self._place(row, seconds.shape)
-                seconds[where] = [np.nan if s is None else float(s) for s in row["seconds"]]
+                where, times = self._round(row, seconds.shape)
+                seconds[where] = times
                 answered[where] = True
         if not answered.all():
             raise DeviceError(
@@ -166,24 +167,33 @@ class RemoteDevice:
             )
         return seconds
 
-    def _place(self, row: dict[str, Any], shape: tuple[int, int]) -> tuple[int, slice]:
+    def _round(self, row: dict[str, Any], shape: tuple[int, int]) -> tuple[tuple[int, slice], list[float]]:
+        """Where the times of one line belong, and the times."""
         try:
-            index, first, count = int(row["round"]), int(row["first"]), len(row["seconds"])
-        except (KeyError, TypeError, ValueError):
-            index = first = count = -1
-        if not (0 <= index < shape[0] and first >= 0 and count > 0 and first + count <= shape[1]):
+            index, first = operator.index(row["round"]), operator.index(row["first"])
+            times = [_time(found) for found in row["seconds"]]
+        except (KeyError, TypeError, OverflowError):
+            index, first, times = -1, -1, []
+        if not (0 <= index < shape[0] and times and 0 <= first <= shape[1] - len(times)):
             raise DeviceError(
                 f"{self._transport.name}: jcw-device printed {str(row)[:80]}, which is not a round"
             )
-        return index, slice(first, first + count)
+        return (index, slice(first, first + len(times))), times
 
     def _object(self, line: str) -> dict[str, Any]:
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise DeviceError(
                 f"{self._transport.name}: jcw-device printed {line[:80]!r}, expected a line of JSON"
             )
         return found
+
+
+def _time(found: Any) -> float:
+    """A time as it was printed, which may be null."""
+    if found is not None and not isinstance(found, (int, float)):
+        raise TypeError(found)
+    return np.nan if found is None else float(found)

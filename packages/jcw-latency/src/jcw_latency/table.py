@@ -59,7 +59,7 @@ class LayerGrid:
             if not np.isfinite(array).all() or (array < 0).any():
                 raise FormatError(f"{self.label}: {name} holds NaN, infinity or a negative number")
         for axis, points in self.axes.items():
-            if axis not in AXES or len(points) < 2 or (np.diff(points) <= 0).any():
+            if axis not in AXES or len(points) < 2 or not (np.diff(points) > 0).all():
                 raise FormatError(f"{self.label}: axis {axis!r} has points {points}; expected rising ones")
             if points[0] != 0 or points[-1] != full_size(self.problem, axis):
                 raise FormatError(
@@ -211,7 +211,14 @@ class LatencyTable:
                 raise
             except JcwError as error:
                 raise reader.error(str(error)) from None
-            except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            except (
+                LookupError,
+                TypeError,
+                ValueError,
+                ArithmeticError,
+                AttributeError,
+                RecursionError,
+            ) as error:
                 raise reader.error(f"its metadata is damaged ({error!r})") from None
 
 

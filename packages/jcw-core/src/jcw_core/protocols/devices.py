@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from jcw_core.errors import DeviceError
 from jcw_core.problem import LayerProblem
 
 
@@ -23,6 +24,9 @@ class DeviceInfo:
         isa: instruction set that the kernels used, e.g. ``"avx512"``.
         threads: threads per network.
         versions: engine and other versions that change timings.
+
+    Raises:
+        DeviceError: a value of another type, or fewer threads than one.
     """
 
     name: str
@@ -30,6 +34,22 @@ class DeviceInfo:
     isa: str
     threads: int
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in ("name", "cpu", "isa"):
+            if not isinstance(getattr(self, key), str):
+                raise self._error(key, "text")
+        if not isinstance(self.threads, int) or isinstance(self.threads, bool) or self.threads < 1:
+            raise self._error("threads", "a whole number above 0")
+        named = isinstance(self.versions, Mapping) and all(
+            isinstance(word, str) for pair in self.versions.items() for word in pair
+        )
+        if not named:
+            raise self._error("versions", "text by name")
+
+    def _error(self, key: str, expected: str) -> DeviceError:
+        found = f"{getattr(self, key)!r:.60}"
+        return DeviceError(f"device {self.name!r:.60}: {key} is {found}, expected {expected}")
 
 
 class Device(Protocol):
