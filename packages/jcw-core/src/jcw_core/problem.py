@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from jcw_core.errors import NetworkError
 from jcw_core.ops import ACTIVATIONS, OPERATIONS
 
-_LARGEST = 2**31
-"""Far above any layer, so that no damaged file leads to numbers that arrays do not hold."""
-
 
 @dataclass(frozen=True, slots=True)
 class LayerProblem:
@@ -29,7 +26,7 @@ class LayerProblem:
             1 x 1 convolution of stride 1, without padding and residual, has one.
 
     Raises:
-        NetworkError: a size below 1 or above 2**31, a window larger than the input, an unknown operation, a density
+        NetworkError: a size below 1, a window larger than the input, an unknown operation, a density
             outside [0, 1], a second convolution that does not go with the first.
     """
 
@@ -52,8 +49,7 @@ class LayerProblem:
             self.in_channels, self.in_height, self.in_width, self.out_channels,
             *self.kernel_size, *self.stride, self.groups,
         )  # fmt: skip
-        possible = min(sizes) >= 1 and min(self.padding) >= 0 and max(*sizes, *self.padding) <= _LARGEST
-        if not possible or not 0 <= self.density <= 1:
+        if min(sizes) < 1 or min(self.padding) < 0 or not 0 <= self.density <= 1:
             raise NetworkError(f"impossible layer problem: {self}")
         if self.op not in OPERATIONS and self.op != "scale":
             raise NetworkError(f"layer problem of unknown operation {self.op!r}")

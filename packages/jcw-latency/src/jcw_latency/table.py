@@ -211,14 +211,7 @@ class LatencyTable:
                 raise
             except JcwError as error:
                 raise reader.error(str(error)) from None
-            except (
-                LookupError,
-                TypeError,
-                ValueError,
-                ArithmeticError,
-                AttributeError,
-                RecursionError,
-            ) as error:
+            except (KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
                 raise reader.error(f"its metadata is damaged ({error!r})") from None
 
 
