@@ -40,8 +40,15 @@ def test_larger_values_stand_higher_and_further_right() -> None:
 
 
 def test_points_that_are_not_finite_are_left_out() -> None:
-    chart = plot([Series("s", [(1, 1), (math.nan, 2), (3, math.inf)])], x_label="x", y_label="y")
+    points = [(1, 1), (math.nan, 2), (3, math.inf), (10**400, 2), (1.7e308, 2), (3, -1.7e308)]
+    chart = plot([Series("s", points)], x_label="x", y_label="y")
     assert len(parse(chart).findall(".//circle")) == 1
+
+
+@given(st.lists(st.tuples(st.floats(), st.floats()), max_size=5), st.booleans())
+def test_any_numbers_are_drawn_or_left_out(points: list[tuple[float, float]], square: bool) -> None:
+    parse(plot([Series("s", points, "both")], x_label="x", y_label="y", diagonal=square, from_zero=square))
+    parse(histogram({"a": [x for x, _ in points], "b": [y for _, y in points]}, x_label="latency"))
 
 
 @pytest.mark.parametrize("chart", [plot([], x_label="x", y_label="y"), histogram({}, x_label="x")])
@@ -53,6 +60,11 @@ def test_histogram_counts_every_value() -> None:
     chart = parse(histogram({"a": [1, 1, 2], "b": [3]}, x_label="latency", bins=4))
     titles = [t.text or "" for t in chart.findall(".//title")]
     assert sum(int(t.rsplit(": ", 1)[1]) for t in titles) == 4
+
+
+def test_histogram_of_values_that_differ_in_the_last_digit() -> None:
+    chart = parse(histogram({"a": [1.0, math.nextafter(1.0, 2.0)]}, x_label="latency"))
+    assert sum(int((t.text or "").rsplit(": ", 1)[1]) for t in chart.findall(".//title")) == 2
 
 
 def test_bars_are_as_long_as_their_shares() -> None:

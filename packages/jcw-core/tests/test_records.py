@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from damage import misplace
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jcw_core.architecture import Architecture
 from jcw_core.errors import FormatError
 from jcw_core.files import write_json
-from jcw_core.records import Candidate, ChosenModel, Front, read_exports, write_exports
+from jcw_core.records import Candidate, ChosenModel, Front, is_amount, is_finite, read_exports, write_exports
 
 FRONT = Front(
     "net",
@@ -44,7 +47,8 @@ def test_exports_of_another_shape_name_the_model(tmp_path: Path, files: object) 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("id", ""), ("id", 3), ("weights", None), ("kept_weights", 1.5), ("kept_weights", True), ("kept_weights", -1),
+        ("id", ""), ("id", 3), ("weights", None), ("kept_weights", 1.5), ("kept_weights", True), ("kept_weights", -1), ("kept_weights", 10**400), ("weights", "m\0"),
+        ("requested_latency_ms", 10**400),
         ("requested_latency_ms", "fast"), ("requested_latency_ms", float("nan")), ("search_error", [0.1]),
         ("predicted_latency_ms", -1.0), ("predicted_latency_ms", float("inf")), ("architecture", {"widths": 3}),
     ],
@@ -75,9 +79,24 @@ def test_models_that_share_a_name_or_lack_a_key(tmp_path: Path) -> None:
             ChosenModel.read_all(path)
 
 
-_values = (
-    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3) | st.lists(st.integers(), max_size=2)
-)
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("network",), 3), (("network",), ""), (("models", 0, "objectives", "latency"), 10**400),
+        (("models", 0, "objectives", "latency"), float("nan")), (("models", 0, "objectives", "latency"), "1.5"),
+        (("models", 0, "objectives", "latency"), True), (("models", 0, "objectives"), [1.5]),
+    ],
+)  # fmt: skip
+def test_fronts_hold_numbers(tmp_path: Path, place: tuple[Any, ...], value: object) -> None:
+    path = tmp_path / "front.json"
+    FRONT.write(path)
+    where = document = json.loads(path.read_text())
+    for key in place[:-1]:
+        where = where[key]
+    where[place[-1]] = value
+    path.write_text(json.dumps(document))
+    with pytest.raises(FormatError, match=r"front\.json: not a front"):
+        Front.read(path)
 
 
 @given(st.data())
@@ -86,16 +105,26 @@ def test_damaged_records_are_one_error(tmp_path_factory: pytest.TempPathFactory,
     kind = data.draw(st.sampled_from(["front", "models"]))
     FRONT.write(path) if kind == "front" else ChosenModel.write_all(path, [MODEL])
     document = json.loads(path.read_text())
-    parent, key = document, data.draw(st.sampled_from(sorted(document)))
-    while isinstance(parent[key], (dict, list)) and parent[key] and data.draw(st.booleans()):
-        parent = parent[key]
-        key = data.draw(st.sampled_from(sorted(parent) if isinstance(parent, dict) else range(len(parent))))
-    if data.draw(st.booleans()):
-        parent[key] = data.draw(_values)
-    else:
-        del parent[key]
+    misplace(data, document)
     path.write_text(json.dumps(document))
     try:
-        (Front.read if kind == "front" else ChosenModel.read_all)(path)
+        found = (Front.read if kind == "front" else ChosenModel.read_all)(path)
     except FormatError as error:
         assert str(path) in str(error)  # noqa: PT017
+    else:
+        for candidate in found.candidates if isinstance(found, Front) else ():
+            assert all(map(math.isfinite, candidate.objectives.values()))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 10**400, -(10**400), True, None, "1", [1]])
+def test_what_no_float_holds(value: object) -> None:
+    assert not is_finite(value)
+    assert is_amount(value) == (value is None)
+
+
+@pytest.mark.parametrize("value", [0, 1.5, 10**300])
+def test_amounts(value: float) -> None:
+    assert is_finite(value)
+    assert is_finite(-value)
+    assert is_amount(value)
+    assert is_amount(-value) == (value == 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,13 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from damage import misplace
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from jcw_core import records
 from jcw_core.architecture import Architecture
 from jcw_core.commands import show
 from jcw_core.context import Context
-from jcw_core.errors import FormatError
+from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import write_json
 from jcw_core.hookspecs import hookimpl
 from jcw_core.network_builder import NetworkBuilder
@@ -223,3 +227,64 @@ def test_show_names_a_report_that_is_damaged(context: Context) -> None:
     write_json(path, document)
     with pytest.raises(FormatError, match=r"report\.json: not a report \(KeyError\('test_error'\)\)"):
         CliRunner().invoke(show, [str(context.directory.root)], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("word", ["[/x]", "[bold]", ":smile:", 17])
+def test_show_prints_words_as_they_are(context: Context, word: object) -> None:
+    ReportStage().run(context)
+    path = context.path("report.json")
+    document = json.loads(path.read_text())
+    document["network"] = document["device"]["cpu"] = document["models"][0]["id"] = word
+    write_json(path, document)
+    result = CliRunner(env={"COLUMNS": "160"}).invoke(show, [str(context.directory.root)])
+    assert result.exit_code == 0
+    assert result.output.count(str(word)) == 3
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_show_of_a_report_that_is_damaged_anywhere(context: Context, data: st.DataObject) -> None:
+    write_run(context)
+    report = assemble(context)
+    misplace(data, report)
+    context.path("report.json").write_text(json.dumps(report))
+    result = CliRunner().invoke(show, [str(context.directory.root)])
+    assert result.exit_code == 0 or isinstance(result.exception, FormatError)
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_a_report_of_files_that_are_damaged_anywhere(context: Context, data: st.DataObject) -> None:
+    """One error, or a page."""
+    write_run(context)
+    name = data.draw(
+        st.sampled_from([records.MEASUREMENTS, records.EVALUATION, records.MODELS, records.FRONT])
+    )
+    document = json.loads(context.path(name).read_text())
+    misplace(data, document)
+    context.path(name).write_text(json.dumps(document))
+    with suppress(JcwError):
+        ReportStage().run(context)
+        assert context.path("report.html").read_text().endswith("</html>\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "message"),
+    [
+        (records.MEASUREMENTS, ("models", "m1", "median_ms"), "'m1' has median_ms .*, expected numbers"),
+        (records.EVALUATION, ("models", "m1", "test_error"), "'m1' has .*test_error .*, expected numbers"),
+        (records.MEASUREMENTS, ("device", "cpu"), r"measurements\.json: its device is damaged"),
+        (records.MEASUREMENTS, ("device", "core"), r"measurements\.json: its device is damaged"),
+    ],
+)
+@pytest.mark.parametrize("value", [[1], 10**400, float("nan"), -1])
+def test_a_measurement_that_means_nothing(
+    context: Context, name: str, place: tuple[str, ...], message: str, value: object
+) -> None:
+    where = document = json.loads(context.path(name).read_text())
+    for key in place[:-1]:
+        where = where[key]
+    where[place[-1]] = value
+    context.path(name).write_text(json.dumps(document))
+    with pytest.raises(FormatError, match=message):
+        assemble(context)

@@ -62,6 +62,16 @@ def test_a_damaged_record_means_not_finished(tmp_path: Path, record: str) -> Non
     assert not directory.is_finished("stage", "k")
 
 
+@pytest.mark.parametrize("owner", [b"\xff\xfe", b"", b"on"])
+def test_checkpoints_of_a_damaged_owner_are_dropped(tmp_path: Path, owner: bytes) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.claim_scratch("stage", "one")
+    (directory.scratch("stage") / "inputs").write_bytes(owner)
+    (directory.scratch("stage") / "checkpoint").touch()
+    directory.claim_scratch("stage", "one")
+    assert [path.name for path in directory.scratch("stage").iterdir()] == ["inputs"]
+
+
 def test_checkpoints_of_other_inputs_are_dropped(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
     directory.claim_scratch("stage", "one")

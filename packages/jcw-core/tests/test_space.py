@@ -132,6 +132,8 @@ def test_rows_outside_the_network() -> None:
         space.row(Architecture({}, {"stem": 0.5}))
     with pytest.raises(ArchitectureError, match="'stem' is 20, more than the network's 16"):
         space.row(Architecture({"stem": 20}, {}))
+    with pytest.raises(ArchitectureError, match=r"'stem' is 1000+, more than the network's 16"):
+        space.row(Architecture({"stem": 10**400}, {}))
 
 
 def test_groups_that_may_not_be_cut_are_no_variables() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from damage import misplace
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from latency_samples import Plugin, assert_same_times
 
 from jcw_core import records
@@ -23,6 +27,7 @@ from jcw_core.registry import Registry
 from jcw_core.run_directory import RunDirectory
 from jcw_core.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable
+from jcw_latency.fidelity import Fidelity, Point
 from jcw_latency.network_runs import random_model
 from jcw_latency.recorded import RecordedPlugin
 
@@ -110,6 +115,54 @@ def test_measure_stage(context: Context) -> None:
     assert document["fidelity"]["networks"] == 12
     section = context.registry.report_sections["fidelity"]
     assert section.data(context) == document["fidelity"]
+
+
+FIDELITY = Fidelity((Point(1.0, 1.25, 100), Point(2.0, 1.75, 200)), "networks", 0.1).to_dict()
+
+
+def test_the_report_draws_a_check(context: Context) -> None:
+    document = {"format": "jcw-measurements/1", "fidelity": FIDELITY}
+    context.path(records.MEASUREMENTS).write_text(json.dumps(document))
+    section = context.registry.report_sections["fidelity"]
+    page = section.html(section.data(context) or {})
+    assert page.count("<circle") == 4
+    assert "off by 17.1% on average" in page
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_a_check_that_is_damaged_anywhere(context: Context, data: st.DataObject) -> None:
+    """One error that names the file, or something to draw."""
+    document = {"format": "jcw-measurements/1", "fidelity": json.loads(json.dumps(FIDELITY))}
+    misplace(data, document)
+    context.path(records.MEASUREMENTS).write_text(json.dumps(document))
+    section = context.registry.report_sections["fidelity"]
+    try:
+        found = section.data(context)
+    except FormatError as error:
+        assert "measurements.json" in str(error)  # noqa: PT017
+    else:
+        assert found is None or section.html(found).startswith("<p>")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mape": None},
+        {"mape": 10**400},
+        {"bias": "x"},
+        {"points": {}},
+        {"points": [3]},
+        {"points": [{}]},
+        {"slowdown": []},
+    ],
+)
+def test_what_is_no_check(context: Context, change: dict[str, object]) -> None:
+    for found in (FIDELITY | change, [1], 3, "x", {}):
+        document = {"format": "jcw-measurements/1", "fidelity": found}
+        context.path(records.MEASUREMENTS).write_text(json.dumps(document))
+        with pytest.raises(FormatError, match=r"measurements\.json: fidelity is .*, which is no check"):
+            context.registry.report_sections["fidelity"].data(context)
 
 
 def test_measure_stage_on_a_recorded_table(context: Context, table_file: Path) -> None:

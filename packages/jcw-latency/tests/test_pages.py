@@ -15,6 +15,7 @@ from latency_samples import SyntheticDevice
 from jcw_core.cli import build
 from jcw_core.options import Location, parse
 from jcw_core.registry import Registry
+from jcw_latency.arguments import assignments
 from jcw_latency.options import LatencyOptions
 
 PACKAGE = Path(__file__).parents[1]
@@ -38,16 +39,10 @@ def test_commands_are_understood(line: str) -> None:
         assert command is not None, name
     values = command.make_context(command.name, words).params
     if values.get("settings"):
-        table = dict(pair.split("=") for pair in values["settings"])
-        parse(LatencyOptions, {k: _value(v) for k, v in table.items()}, Location(Path("page")))
+        parse(LatencyOptions, *assignments("--set", values["settings"]))
     devices = Registry().devices
     if values.get("device_options") and values["device_name"] in devices:
-        table = {k: _value(v) for k, v in (pair.split("=") for pair in values["device_options"])}
-        parse(devices[values["device_name"]].options, table, Location(Path("page")))
-
-
-def _value(text: str) -> Any:
-    return tomllib.loads(f"v = {text if re.fullmatch(r'[0-9.]+|true|false', text) else repr(text)}")["v"]
+        parse(devices[values["device_name"]].options, *assignments("--option", values["device_options"]))
 
 
 @pytest.mark.parametrize("recipe", re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL))

@@ -11,7 +11,7 @@ import pytest
 
 import jcw_search.plugin
 from jcw_core import records
-from jcw_core.errors import RecipeError
+from jcw_core.errors import FormatError, RecipeError
 from jcw_core.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_search import Variation
@@ -189,6 +189,22 @@ def test_the_report_shows_the_search(tmp_path):
     html = section.html(data)
     assert html.count("<svg") == 2
     assert "104 architectures" in html
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("variant", None), ("hypervolume", None), ("hypervolume", []), ("hypervolume", [1, "x"]), ("hypervolume", 0.5),
+     ("population_latency_ms", {"a": 1}), ("population_latency_ms", [10**400])],
+)  # fmt: skip
+def test_a_front_that_does_not_say_how_it_was_found(tmp_path, key, value):
+    """None stands for a key that is not there."""
+    context = make(tmp_path)
+    search = {"strategy": "s", "variant": "v", "generations": 1, "population": 2, "evaluated": 2,
+              "hypervolume": [0.5], "population_latency_ms": [1.0, 2.0], key: value}  # fmt: skip
+    kept = {name: found for name, found in search.items() if found is not None}
+    records.Front("net", {}, [], kept).write(context.path(records.FRONT))
+    with pytest.raises(FormatError, match=rf"front\.json: search.*{key}"):
+        SearchSection().data(context)
 
 
 def test_the_plugin_registers_all_it_has():

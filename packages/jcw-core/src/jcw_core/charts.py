@@ -16,6 +16,9 @@ import numpy as np
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 28, 46
 
+_HIGHEST = 1e300
+"""Points at or beyond it are left out: the ends of an axis must be numbers, too."""
+
 STYLE = """
 svg.chart { font: 12px system-ui, sans-serif; max-width: 100%; height: auto; }
 svg.chart text { fill: currentColor; } svg.chart .grid { stroke: currentColor; opacity: .15; }
@@ -36,7 +39,7 @@ class Series:
 
     Args:
         label: its name in the legend.
-        points: (x, y); not finite ones are left out.
+        points: (x, y); those not finite, or from 1e300, are left out.
         kind: separate points, a line, or a line with its points.
         titles: tooltip of each point; x and y by default.
         colour: index of a colour; its place among the series by default.
@@ -66,7 +69,7 @@ def plot(
         diagonal: draw the line where y equals x.
         from_zero: let both axes begin at zero.
     """
-    points = [p for s in series for p in s.points if all(map(math.isfinite, p))]
+    points = [p for s in series for p in s.points if all(map(_can_be_drawn, p))]
     if not points:
         return "<p>No data.</p>"
     frame = _Frame.around(points, width, height, from_zero=from_zero, square=diagonal)
@@ -89,10 +92,10 @@ def histogram(
     height: int = 260,
 ) -> str:
     """Histograms of one or more samples over common bins, side by side."""
-    values = [v for sample in samples.values() for v in sample if math.isfinite(v)]
+    values = [v for sample in samples.values() for v in sample if _can_be_drawn(v)]
     if not values:
         return "<p>No data.</p>"
-    edges = np.histogram_bin_edges(values, bins=bins)
+    edges = np.histogram_bin_edges(values, bins=bins, range=_span(values))
     counts = [np.histogram(sample, edges)[0] for sample in samples.values()]
     corners = [(float(edges[0]), 0.0), (float(edges[-1]), float(max(c.max() for c in counts)))]
     frame = _Frame.around(corners, width, height, from_zero=False, square=False)
@@ -191,6 +194,11 @@ class _Frame:
         return "".join(parts)
 
 
+def _can_be_drawn(value: float) -> bool:
+    """False for what is not finite or too large for an axis."""
+    return abs(value) < _HIGHEST
+
+
 def _span(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
     if high - low <= 1e-9 * max(abs(low), abs(high), 1e-3):
@@ -210,7 +218,7 @@ def ticks(low: float, high: float, count: int = 6) -> list[float]:
 
 def _marks(series: Series, frame: _Frame, colour: int) -> str:
     parts = []
-    finite = [(i, p) for i, p in enumerate(series.points) if all(map(math.isfinite, p))]
+    finite = [(i, p) for i, p in enumerate(series.points) if all(map(_can_be_drawn, p))]
     if series.kind != "points" and len(finite) > 1:
         path = " L".join(frame.at(*p) for _, p in finite)
         parts.append(f'<path class="line s{colour % 6}" d="M{path}"/>')

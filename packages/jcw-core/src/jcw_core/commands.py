@@ -132,8 +132,8 @@ def show(run_directory: Path) -> None:
     path = run_directory / "report.json"
     report = read_json(path, kind="jcw-report/1")
     try:
-        Console().print(_models(report))
-    except (KeyError, TypeError, ValueError) as error:
+        Console(markup=False, emoji=False).print(_models(report))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"{path}: not a report ({error!r}); run its recipe again") from None
 
 
@@ -149,7 +149,7 @@ def _models(report: Mapping[str, Any]) -> Table:
         measured = row["measured_latency_ms"]
         times = [row[f"{kind}_latency_ms"] for kind in ("requested", "predicted", "measured")]
         table.add_row(
-            row["id"],
+            str(row["id"]),
             *("-" if t is None else f"{t:.3f}" for t in times),
             f"{dense / measured:.2f}" if dense and measured else "-",
             f"{row['test_error']:.2%}",

@@ -21,10 +21,10 @@ class TerminalProgress:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
         self._bars = Progress(
-            TextColumn("[bold]{task.fields[stage]:9}"),
+            TextColumn("{task.fields[stage]:9}", style="bold", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             TimeRemainingColumn(),
             console=self._console,
             disable=not self._console.is_terminal,

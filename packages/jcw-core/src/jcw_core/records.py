@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ EXPORTS = "models/exports.json"
 MEASUREMENTS = "measurements.json"
 """``{"format": "jcw-measurements/1", "device": {name, cpu, isa, threads, versions}, "models": {id:
 {"median_ms", "min_ms", "max_ms", "rounds"}}, "fidelity": {"mape", "max_error", "bias",
-"kendall_tau", "networks", "slowdown", "points": [{"predicted_ms", "measured_ms", "macs"}]} or null}``."""
+"kendall_tau", "macs_kendall_tau", "networks", "slowdown", "points": [{"predicted_ms", "measured_ms", "macs"}]} or null}``."""
 EVALUATION = "evaluation.json"
 """``{"format": "jcw-evaluation/1", "models": {id: {"test_error", "images"}}}``."""
 BASELINE = "baseline"
@@ -80,10 +80,12 @@ class Front:
             candidates = [
                 Candidate(
                     Architecture.from_dict(m["architecture"]),
-                    {str(k): float(v) for k, v in m["objectives"].items()},
+                    {str(name): _finite(value) for name, value in m["objectives"].items()},
                 )
                 for m in document["models"]
             ]
+            if not _is_text(document["network"]):
+                raise FormatError(f"network is {document['network']!r:.60}, expected a name")
             return cls(document["network"], dict(document["units"]), candidates, dict(document["search"]))
         except (KeyError, TypeError, ValueError, AttributeError, JcwError) as error:
             raise FormatError(f"{path}: not a front ({error}); run the search again") from None
@@ -178,26 +180,36 @@ def _model(row: Any, where: str) -> ChosenModel:
         raise FormatError(f"{where}.architecture: {error}; run again") from None
 
 
+def is_finite(value: Any) -> bool:
+    """True for a number that a float holds; files may hold NaN, infinity and integers of any length."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max
+
+
+def is_amount(value: Any) -> bool:
+    """True for a finite number that is not negative, and for None."""
+    return value is None or (is_finite(value) and value >= 0)
+
+
+def _finite(value: Any) -> float:
+    if not is_finite(value):
+        raise FormatError(f"{value!r:.60} is no finite number")
+    return float(value)
+
+
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
+    return isinstance(value, str) and value != "" and value.isprintable()
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_amount(value: Any) -> bool:
-    """A finite number that is not negative, or None."""
-    return value is None or (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
-    )
+    return isinstance(value, int) and is_amount(value)
 
 
 _KEYS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "id": (_is_text, "a name"),
-    "requested_latency_ms": (_is_amount, "milliseconds or null"),
-    "predicted_latency_ms": (_is_amount, "milliseconds or null"),
-    "search_error": (_is_amount, "a share or null"),
+    "requested_latency_ms": (is_amount, "milliseconds or null"),
+    "predicted_latency_ms": (is_amount, "milliseconds or null"),
+    "search_error": (is_amount, "a share or null"),
     "kept_weights": (_is_count, "a whole number"),
     "weights": (_is_text, "the name of a file"),
 }

@@ -7,8 +7,9 @@ from typing import Any
 
 from jcw_core import records
 from jcw_core.context import Context
-from jcw_core.errors import FormatError
+from jcw_core.errors import DeviceError, FormatError
 from jcw_core.files import atomic, read_json, write_json
+from jcw_core.protocols import DeviceInfo
 from jcw_core.recipe import Recipe
 from jcw_core.registry import Registry
 from jcw_core.shrink import kept_macs
@@ -62,7 +63,7 @@ def assemble(context: Context) -> dict[str, Any]:
         )
     report: dict[str, Any] = {
         "format": "jcw-report/1",
-        "device": measurements["device"],
+        "device": _device(context, measurements["device"]),
         "network": context.network.name,
         "dataset": context.recipe.data.name,
         "layers": _layers(context),
@@ -88,6 +89,11 @@ def _row(context: Context, model: records.ChosenModel, measurements: Mapping[str
         test_error = evaluation["models"][model.id]["test_error"]
     except (KeyError, TypeError, StopIteration):
         raise FormatError(f"model {model.id!r} was not exported, measured or evaluated; run again") from None
+    if test_error is None or not (records.is_amount(test_error) and records.is_amount(measured_ms)):
+        raise FormatError(
+            f"model {model.id!r} has median_ms {measured_ms!r:.40} and test_error {test_error!r:.40}, "
+            "expected numbers; run again"
+        )
     return {
         "id": model.id,
         "architecture": model.architecture.to_dict(),
@@ -101,6 +107,17 @@ def _row(context: Context, model: records.ChosenModel, measurements: Mapping[str
         "search_error": model.search_error,
         "test_error": test_error,
     }
+
+
+def _device(context: Context, document: dict[str, Any]) -> dict[str, Any]:
+    """What was measured on, as the stage before wrote it."""
+    try:
+        DeviceInfo(**document)
+    except (TypeError, DeviceError) as error:
+        raise FormatError(
+            f"{context.path(records.MEASUREMENTS)}: its device is damaged ({error}); run again"
+        ) from None
+    return document
 
 
 def _layers(context: Context) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ class RunDirectory:
     def claim_scratch(self, stage: str, key: str) -> None:
         """Empty a stage's scratch folder unless its checkpoints were made from the inputs ``key``."""
         owner = self.scratch(stage) / "inputs"
-        if not owner.is_file() or owner.read_text(encoding="utf-8") != key:
+        if not owner.is_file() or owner.read_bytes() != key.encode():
             shutil.rmtree(owner.parent)
             with atomic(self.scratch(stage) / "inputs") as temporary:
                 temporary.write_text(key, encoding="utf-8")

@@ -191,9 +191,11 @@ class SearchSpace:
                     raise ArchitectureError(
                         f"{self.network.name} has no {kind} named {name!r}; there is: {known}"
                     )
-                if value > self.maximum[column]:
+                # In Python's own numbers, as a width may be an integer that no array holds.
+                most = self.variables[column].maximum
+                if value > most:
                     raise ArchitectureError(
-                        f"{kind} of {name!r} is {value}, more than the network's {self.maximum[column]:g}"
+                        f"{kind} of {name!r} is {value!r:.20}, more than the network's {most:g}"
                     )
                 row[column] = value
         return row

@@ -57,7 +57,7 @@ def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> No
             "memory" if step.bytes / bandwidth > 2 * step.macs / peak else "arithmetic",
         )
     table.add_row("total", "", "", f"{total * 1e3:.3f}")
-    Console().print(table)
+    Console(markup=False, emoji=False).print(table)
 
 
 @kernels.command()

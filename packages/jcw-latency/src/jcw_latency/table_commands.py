@@ -104,4 +104,4 @@ def _table(*heads: str) -> Table:
 def _print(rows: Table) -> None:
     from rich.console import Console
 
-    Console().print(rows)
+    Console(markup=False, emoji=False).print(rows)
