@@ -8,6 +8,7 @@ from kernel_samples import PROBLEMS, conv_network, weights_for
 
 from jcw_core.errors import DeviceError
 from jcw_core.model import Model
+from jcw_core.network import Network
 from jcw_core.problem import LayerProblem
 from jcw_kernels.commands import kernels
 from jcw_kernels.exporter import JcwExporter
@@ -56,6 +57,15 @@ def test_profile_command(exported):
     result = CliRunner().invoke(kernels, ["profile", str(exported), "--rounds", "2"], catch_exceptions=False)
     assert "sparse" in result.output
     assert "conv" in result.output
+
+
+def test_profile_command_prints_names_as_they_are(tmp_path, rng):
+    plain = conv_network((3, 12, 11), 8, (3, 3), padding=(1, 1))
+    network = Network.from_json(plain.to_json().replace('"conv"', '"[/x]"'))
+    path = tmp_path / "model.jcw"
+    JcwExporter().export(Model(network, weights_for(network, rng, 0.3)), path)
+    result = CliRunner().invoke(kernels, ["profile", str(path), "--rounds", "1"], catch_exceptions=False)
+    assert "[/x]" in result.output
 
 
 def test_info_command():

@@ -193,8 +193,8 @@ def test_the_report_shows_the_search(tmp_path):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("variant", None), ("hypervolume", None), ("hypervolume", []), ("hypervolume", [1, "x"]), ("hypervolume", 0.5),
-     ("population_latency_ms", {"a": 1}), ("population_latency_ms", [10**400])],
+    [("variant", None), ("strategy", 3), ("evaluated", "<b>"), ("generations", [1]), ("hypervolume", None),
+     ("hypervolume", []), ("hypervolume", [1, "x"]), ("hypervolume", 0.5), ("population_latency_ms", {"a": 1}), ("population_latency_ms", [10**400])],
 )  # fmt: skip
 def test_a_front_that_does_not_say_how_it_was_found(tmp_path, key, value):
     """None stands for a key that is not there."""
@@ -203,8 +203,14 @@ def test_a_front_that_does_not_say_how_it_was_found(tmp_path, key, value):
               "hypervolume": [0.5], "population_latency_ms": [1.0, 2.0], key: value}  # fmt: skip
     kept = {name: found for name, found in search.items() if found is not None}
     records.Front("net", {}, [], kept).write(context.path(records.FRONT))
-    with pytest.raises(FormatError, match=rf"front\.json: search.*{key}"):
+    with pytest.raises(FormatError, match=rf"front\.json: search\.{key} is"):
         SearchSection().data(context)
+
+
+def test_a_front_of_another_search_has_nothing_to_show(tmp_path):
+    context = make(tmp_path)
+    records.Front("net", {}, []).write(context.path(records.FRONT))
+    assert SearchSection().data(context) is None
 
 
 def test_the_plugin_registers_all_it_has():

@@ -23,12 +23,14 @@ class SearchSection:
         """``hypervolume`` is the last value, ``hypervolume_curve`` all of them.
 
         Raises:
-            FormatError: the front does not say how it was found.
+            FormatError: the front says how it was found, but not in these words.
         """
         path = context.path(records.FRONT)
         if not path.is_file():
             return None
         found = dict(records.Front.read(path).search)
+        if not found:
+            return None
         _check(found, path)
         curve = found.pop("hypervolume")
         return {**found, "hypervolume": curve[-1], "hypervolume_curve": curve}
@@ -50,12 +52,19 @@ class SearchSection:
 
 def _check(search: Mapping[str, Any], path: Path) -> None:
     """Raise ``FormatError`` for what the page cannot draw."""
-    for key in ("strategy", "variant", "generations", "population", "evaluated"):
-        if key not in search:
-            raise FormatError(f"{path}: search has no {key}; run the search again")
-    for key in ("hypervolume", "population_latency_ms"):
-        values = search.get(key)
-        if not isinstance(values, list) or not values or not all(map(records.is_finite, values)):
-            raise FormatError(
-                f"{path}: search.{key} is {values!r:.60}, expected numbers; run the search again"
-            )
+    kinds = {
+        **dict.fromkeys(("strategy", "variant"), _is_text),
+        **dict.fromkeys(("generations", "population", "evaluated"), records.is_finite),
+        **dict.fromkeys(("hypervolume", "population_latency_ms"), _is_curve),
+    }
+    for key, fits in kinds.items():
+        if not fits(search.get(key)):
+            raise FormatError(f"{path}: search.{key} is {search.get(key)!r:.60}; run the search again")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_curve(values: Any) -> bool:
+    return isinstance(values, list) and values != [] and all(map(records.is_finite, values))
