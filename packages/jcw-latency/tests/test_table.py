@@ -27,6 +27,7 @@ from jcw_core.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, LayerGrid, npz, table_commands, table_from_arrays
 from jcw_latency.problems import describe
 from jcw_latency.table import FORMAT
+from jcw_latency.tables import merge
 from jcw_latency.whole_run import WholeRun
 
 SECOND = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), padding=(1, 1), groups=8)
@@ -164,6 +165,7 @@ def _use(path: Path, read: LatencyTable) -> None:
             predictor = LatencyPredictor(read, space)
             assert predictor.predict(space.high[None]).shape == (1,)
             predictor.breakdown(space.architecture(space.low))
+        merge([read, read]).write(path)
 
 
 @settings(max_examples=200)
@@ -190,7 +192,7 @@ def test_hostile_metadata(table_file: Path, data: st.DataObject) -> None:
         (("layers", 0, "problem", "kernel_size"), [3, 3, 3]), (("layers", 0, "problem", "in_channels"), 3.0),
         (("layers", 0, "problem", "padding"), [1.5, 1]),
         (("layers", 0, "problem", "residual"), 1), (("layers", 0, "problem", "activation"), ["relu"]),
-        (("device", "versions"), [1]), (("device", "versions"), None), (("device", "versions"), {"engine": 2}),
+        (("settings", "grid"), float("inf")), (("device", "versions"), [1]), (("device", "versions"), None), (("device", "versions"), {"engine": 2}),
         (("device", "cpu"), 7), (("device", "threads"), "1"), (("device", "threads"), 0),
     ],
 )  # fmt: skip

@@ -110,6 +110,8 @@ class Reader:
         content, (shape, dtype) = self._member(METADATA)
         try:
             document = json.loads(content)
+            # Python reads NaN and infinity, which are no JSON and could not be written again.
+            json.dumps(document, allow_nan=False)
         except (ValueError, RecursionError):
             document = None
         if len(shape) != 1 or dtype != np.uint8 or not isinstance(document, dict):
