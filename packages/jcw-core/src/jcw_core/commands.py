@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 @click.option(
     "--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Replace a value of the recipe."
 )
-@click.option("--dry-run", is_flag=True, help="Check the recipe and list the stages, without running them.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check the recipe, its images and its network, and list the stages without running them.",
+)
 @click.pass_obj
 def run(
     registry: Registry, recipe: Path, runs: Path, until: str, overrides: tuple[str, ...], dry_run: bool

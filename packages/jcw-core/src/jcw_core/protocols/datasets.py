@@ -55,4 +55,4 @@ class DatasetPlugin(Protocol):
         """Frozen dataclass of its recipe keys, see ``jcw_core.options``."""
 
     def open(self, split: str, options: Any) -> Dataset:
-        """Open ``"train"`` or ``"test"``. Raises ``DataError``."""
+        """Open ``"train"`` or ``"test"``, which a run does before its first stage. Raises ``DataError``."""
