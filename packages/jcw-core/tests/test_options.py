@@ -125,6 +125,11 @@ def test_the_key_says_what_a_value_of_the_command_line_is(given: str, expected: 
         assert getattr(parse(Options, {"path": "p", key: value}, WHERE), key) == expected
 
 
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 100_000], ids=["long", "deep"])
+def test_what_toml_gives_up_on_is_text(value: str) -> None:
+    assert assignment(f"label={value}", "--option") == ("label", value)
+
+
 def test_what_is_not_an_assignment() -> None:
     with pytest.raises(RecipeError, match="--option 'serial': expected KEY=VALUE"):
         assignment("serial", "--option")

@@ -145,7 +145,16 @@ def test_an_inline_table_is_found_by_the_key_that_holds_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "content", [b"[run", b"a = 1\na = 2", b"\xff\xfe\x00", b"x = 99999999999999999999999999e9999e"]
+    "content",
+    [
+        b"[run",
+        b"a = 1\na = 2",
+        b"\xff\xfe\x00",
+        b"x = 99999999999999999999999999e9999e",
+        b"a = " + b"9" * 5000,
+        b"a = " + b"[" * 100_000,
+    ],
+    ids=lambda content: repr(content[:12]),
 )
 def test_what_is_no_toml(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "recipe.toml"

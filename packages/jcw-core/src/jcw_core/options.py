@@ -132,7 +132,7 @@ def assignment(text: str, flag: str, key: str = "KEY") -> tuple[str, Any]:
         raise RecipeError(f"{flag} {text!r}: expected {key}=VALUE")
     try:
         read = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return name, value
     return name, read if isinstance(read, (str, dict)) else Word(value, read)
 

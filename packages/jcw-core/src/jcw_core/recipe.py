@@ -126,7 +126,7 @@ def load_recipe(path: Path, registry: Registry, overrides: Mapping[str, Any] | N
         document = tomllib.loads(text)
     except FileNotFoundError:
         raise RecipeError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RecipeError(f"{path}: not a TOML file: {error}") from None
     _override(document, overrides or {})
     where = Location(path, text)
