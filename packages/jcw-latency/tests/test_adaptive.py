@@ -108,7 +108,7 @@ def test_stairs_of_a_layer_with_one_axis_are_seen() -> None:
 
 def test_long_layers_are_held_to_a_smaller_share() -> None:
     plan = make_plan(wide(), widths=2, densities=2, step=4)
-    samples = Samples(plan.problems, SyntheticDevice().describe(), rounds=1)
+    samples = Samples(len(plan.problems), rounds=1)
     seconds = SyntheticDevice().measure(plan.problems, rounds=1)
     samples.add(np.arange(len(plan.problems)), seconds)
     allowed = off_the_grid(plan, samples, quick_options(adaptive_tolerance=0.1))

@@ -58,7 +58,8 @@ def profile(
 
     The file is a network as JSON (.json), or a model as ONNX (.onnx), which needs the extra [onnx].
 
-    An interrupted profile continues where it stopped when the same command is run again.
+    An interrupted profile continues where it stopped when the same command is run again. Until then its timings
+    lie in OUTPUT.partial, whatever else is profiled into the same file.
     """
     import tempfile
 
@@ -69,6 +70,7 @@ def profile(
     from jcw_core.protocols import Progress
     from jcw_latency.arguments import assignments, network_of, open_device, space_of
     from jcw_latency.options import LatencyOptions
+    from jcw_latency.partial import Partial
     from jcw_latency.whole import profile_space
 
     settings += ("adaptive=true",) if adaptive else ()
@@ -91,10 +93,10 @@ def profile(
 
         table = profile_space(
             space_of(registry, found), device, exporter, options,
-            rng=rng, folder=Path(folder), partial=partial, notify=notify,
+            rng=rng, folder=Path(folder), partial=partial, notify=notify, tell=lambda line: click.echo(line, err=True),
         )  # fmt: skip
     table.write(output)
-    partial.unlink(missing_ok=True)
+    Partial(partial, table.device, found).remove()
     click.echo(f"{output}: {len(table.grids)} layers, {table.settings['points']} points")
     if table.settings["drift"] > options.busy:
         click.echo(

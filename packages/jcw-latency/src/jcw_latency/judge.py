@@ -16,13 +16,14 @@ def outstanding(plan: Plan, samples: Samples, options: LatencyOptions) -> NDArra
     """Problems that need more rounds."""
     early = samples.taken < options.min_rounds
     if early.any():
-        return np.flatnonzero(early)
+        # Those that lag behind: an interrupted sweep is completed before the next.
+        return np.flatnonzero(samples.taken == samples.taken.min())
     doubtful = uncertain(plan, samples, options) | not_monotone(plan, samples, options)
     return np.flatnonzero(doubtful & (samples.taken < options.rounds))
 
 
 def uncertain(plan: Plan, samples: Samples, options: LatencyOptions) -> Mask:
-    """Problems whose median is not within the tolerance at 95 % confidence."""
+    """Problems the half-width of whose median's notch is above the tolerance."""
     return samples.uncertainty() > allowed(plan, samples, options)
 
 

@@ -18,6 +18,7 @@ from jcw_core.protocols import Exporter
 from jcw_core.pruning import density_mask
 from jcw_core.shrink import shrink
 from jcw_latency.guard import GuardedDevice
+from jcw_latency.partial import Partial
 
 _BUSY = 0.2
 """Share by which the network itself is slower than usual at a visit that is repeated."""
@@ -31,6 +32,8 @@ _REFERENCE = Architecture({}, {})
 """The network itself, of which nothing is pruned: it runs with every batch and tells how fast the machine is."""
 
 Notify = Callable[[int, int, str], None]
+Visit = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""Rounds, and the networks that are run for them."""
 
 
 class NetworkRuns:
@@ -49,6 +52,7 @@ class NetworkRuns:
         rng: source of weights and orders.
         folder: for model files, which are removed again.
         notify: told visits of networks done and in all.
+        kept: runs of an earlier profile, which are not repeated; takes in the new ones.
     """
 
     def __init__(
@@ -63,23 +67,29 @@ class NetworkRuns:
         rng: np.random.Generator,
         folder: Path,
         notify: Notify = lambda done, total, detail: None,
+        kept: Partial | None = None,
     ) -> None:
         self.chosen = tuple(chosen)
         self._network, self._device, self._exporter = network, device, exporter
         self._rng, self._folder, self._notify = rng, folder, notify
-        self._seconds = np.full((rounds, len(chosen)), np.nan)
-        parts = np.array_split(np.arange(rounds), min(passes, rounds))
-        self._visits = [(part, batch) for part in parts for batch in self._batches()]
-        self._reference = np.full((len(self._visits), len(parts[0])), np.nan)
-        self._done, self._retries = 0, int(_RETRIES * len(self._visits)) + 1
+        self._kept = kept or Partial(None, device.info, network)
+        self._keys = self._kept.network_keys(self.chosen)
+        # Of each network and, in the same rounds, of the reference that ran with it.
+        self._runs, self._references = (
+            self._kept.samples(kind, self._keys, rounds) for kind in ("network", "reference")
+        )
+        earlier, left = self._plan(np.array_split(np.arange(rounds), min(passes, rounds)))
+        self._visits = [*earlier, *left]
+        self._earlier = self._done = len(earlier)
+        self._retries = int(_RETRIES * len(self._visits)) + 1
 
     def advance(self, share: float) -> None:
-        """Run networks until a share of all visits is done.
+        """Run networks until a share of the visits is done that were left at the beginning.
 
         Raises:
             DeviceError: the device died or hung.
         """
-        while self._done < share * len(self._visits):
+        while self._done < self._earlier + share * (len(self._visits) - self._earlier):
             self._visit(self._done)
             self._done += 1
             done, total = (
@@ -97,7 +107,7 @@ class NetworkRuns:
         while self._disturbed and self._retries:
             self._retries -= 1
             self._visit(self._disturbed[0])
-        found = medians_ms(self._seconds)
+        found = medians_ms(self._runs.seconds)
         if not np.isfinite([*found, self.reference_ms]).all():
             raise DeviceError(
                 f"device {self._device.info.name!r} could not time a random {self._network.name}"
@@ -112,18 +122,38 @@ class NetworkRuns:
     @property
     def reference_ms(self) -> float:
         """Median milliseconds of the network itself over all visits so far."""
-        return float(medians_ms(self._reference.reshape(-1, 1))[0])
+        return float(medians_ms(np.vstack([self._reference(visit) for visit in self._visits]))[0])
+
+    def _plan(self, parts: Sequence[NDArray[np.intp]]) -> tuple[list[Visit], list[Visit]]:
+        """The visits that an earlier profile has done, and those that are left."""
+        earlier, left = [], []
+        known = np.minimum(self._runs.taken, self._references.taken)
+        for part in parts:
+            for batch in self._batches():
+                for taken in np.unique(known[batch]):
+                    group = batch[known[batch] == taken]
+                    earlier.append((part[part < taken], group))
+                    left.append((part[part >= taken], group))
+        return [v for v in earlier if v[0].size], [v for v in left if v[0].size]
 
     def _visit(self, number: int) -> None:
         rounds, batch = self._visits[number]
         seconds = self._time([*(self.chosen[i] for i in batch), _REFERENCE], len(rounds))
-        self._seconds[np.ix_(rounds, batch)] = seconds[:, :-1]
-        self._reference[number, : len(rounds)] = seconds[:, -1]
+        self._runs.put(rounds, batch, seconds[:, :-1])
+        self._references.put(rounds, batch, seconds[:, -1:])
+        self._kept.keep("network", self._keys, self._runs, batch)
+        self._kept.keep("reference", self._keys, self._references, batch)
+        self._kept.save_now_and_then()
+
+    def _reference(self, visit: Visit) -> NDArray[np.float64]:
+        """Seconds of the network itself at a visit, (rounds, 1)."""
+        rounds, batch = visit
+        return self._references.seconds[np.ix_(rounds, batch[:1])]
 
     @property
     def _disturbed(self) -> list[int]:
         """Visits at which the network itself was slower than usual, the worst first."""
-        times = medians_ms(self._reference.T)
+        times = np.concatenate([medians_ms(self._reference(visit)) for visit in self._visits])
         usual = np.quantile(times[np.isfinite(times)], 0.25) if np.isfinite(times).any() else np.inf
         return [int(i) for i in np.argsort(-times) if times[i] > (1 + _BUSY) * usual]
 

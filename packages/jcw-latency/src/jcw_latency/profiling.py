@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.errors import DeviceError
+from jcw_core.errors import DeviceError, NetworkError
 from jcw_core.network import Network
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import Device
@@ -18,6 +18,7 @@ from jcw_core.pruning import GROUP_SIZE
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.judge import not_monotone, off_the_grid, outstanding, uncertain
 from jcw_latency.options import LatencyOptions
+from jcw_latency.partial import Partial
 from jcw_latency.plan import Plan, PlannedLayer, distinct_layers, make_plan, plan_of
 from jcw_latency.problems import describe
 from jcw_latency.refine import coarse_axes, probes, refined
@@ -31,7 +32,6 @@ _VISIT = 3
 """Rounds at one visit. More would be cheaper, but a visit's rounds share whatever disturbs them."""
 _RETRIES = 0.25
 """Share of a sweep's visits that are repeated at most because the machine was busy."""
-_SAVE_SECONDS = 5.0
 
 
 def profile(
@@ -42,7 +42,7 @@ def profile(
     rng: np.random.Generator,
     partial: Path | None = None,
     notify: Notify = lambda done, total, detail: None,
-    between: Callable[[float], None] = lambda share: None,
+    tell: Callable[[str], None] = lambda message: None,
     step: int = GROUP_SIZE,
 ) -> LatencyTable:
     """Measure a network's latency table.
@@ -57,17 +57,43 @@ def profile(
         network: at full width.
         device: open.
         rng: the order of visits.
-        partial: file from which an interrupted profile continues; the caller removes it.
+        partial: file from which an interrupted profile continues; ``Partial.remove`` when the table is safe.
         notify: told points done, points in this sweep, and a few words.
-        between: called after each visit, for what should see the same machine; told the share that is done
-            of ``min_rounds`` rounds of the full grids, or of the coarse ones where they are refined.
+        tell: told in one line what ``partial`` is used for, if there is one.
         step: channels to which widths are rounded.
 
     Raises:
         DeviceError: the device died, hung, or cannot time a layer. ``partial`` keeps the rest.
+        NetworkError: the network has no layers.
     """
     guarded = GuardedDevice(device, options.timeout)
-    profiler = _Profiler(guarded, options, partial, notify, between, list(distinct_layers(network)))
+    with Partial(partial, guarded.info, network, tell) as kept:
+        return profile_layers(network, guarded, options, kept, rng=rng, notify=notify, step=step)
+
+
+def profile_layers(
+    network: Network,
+    device: GuardedDevice,
+    options: LatencyOptions,
+    kept: Partial,
+    *,
+    rng: np.random.Generator,
+    notify: Notify,
+    between: Callable[[float], None] = lambda share: None,
+    step: int = GROUP_SIZE,
+) -> LatencyTable:
+    """As ``profile``, with something else between the visits.
+
+    Args:
+        kept: timings so far.
+        between: called after each visit, for what should see the same machine; told the share that is done
+            of ``min_rounds`` rounds of the full grids, or of the coarse ones where they are refined. What an
+            earlier profile has done does not count.
+    """
+    layers = list(distinct_layers(network))
+    if not layers:
+        raise NetworkError(f"{network.name}: no layer between input and output, so there is nothing to time")
+    profiler = _Profiler(device, options, kept, notify, between, layers)
     started = time.monotonic()
     if options.adaptive:
         plan = _refine(profiler, network, step, rng)
@@ -94,7 +120,7 @@ def profile(
         "drift": round(reference.drift, 4),
         "disturbed_visits": reference.disturbed,
     }
-    return LatencyTable(guarded.info, (network,), _grids(plan, samples), settings=settings)
+    return LatencyTable(device.info, (network,), _grids(plan, samples), settings=settings)
 
 
 def _refine(profiler: _Profiler, network: Network, step: int, rng: np.random.Generator) -> Plan:
@@ -122,43 +148,32 @@ class _Profiler:
         self,
         device: GuardedDevice,
         options: LatencyOptions,
-        partial: Path | None,
+        kept: Partial,
         notify: Notify,
         between: Callable[[float], None],
         layers: Sequence[LayerProblem],
     ) -> None:
-        self.device, self.options, self.partial = device, options, partial
+        self.device, self.options, self.kept = device, options, kept
         self.notify, self.between = notify, between
         self.reference = Reference(layers, options.busy)
         self.plan = plan_of({})
-        self.samples = Samples((), device.info, options.rounds)
-        self._saved = time.monotonic()
+        self.samples = Samples(0, options.rounds)
+        self._keys: list[int] = []
+        self._done_before: float | None = None
 
     def run(self, plan: Plan, rng: np.random.Generator) -> None:
-        """Time a plan's problems, those left out that an earlier plan had."""
-        samples = Samples(plan.problems, self.device.info, self.options.rounds)
-        if self.partial is not None:
-            samples.load(self.partial)
-        samples.carry(self.samples)
-        self.plan, self.samples = plan, samples
-        try:
-            self._run(rng)
-        finally:
-            self.save()
-
-    def _run(self, rng: np.random.Generator) -> None:
+        """Time a plan's problems, as far as an earlier plan or profile has not."""
+        self.plan, self._keys = plan, self.kept.point_keys(plan.problems)
+        self.samples = self.kept.samples("point", self._keys, self.options.rounds)
         sweep = 0
         while (which := outstanding(self.plan, self.samples, self.options)).size:
             sweep += 1
             self._sweep(deque(batches(rng.permutation(which), self.plan.problems)), f"sweep {sweep}")
             self._refuse_failures()
 
-    def save(self) -> None:
-        if self.partial is not None:
-            self.samples.save(self.partial)
-            self._saved = time.monotonic()
-
     def _sweep(self, queue: deque[Indices], detail: str) -> None:
+        if self._done_before is None:
+            self._done_before = self._done
         done, total = 0, sum(map(len, queue))
         retries = int(_RETRIES * len(queue)) + 1
         while queue:
@@ -173,11 +188,16 @@ class _Profiler:
                 queue.append(batch)
                 continue
             self.samples.add(batch, seconds)
+            self.kept.keep("point", self._keys, self.samples, batch)
             done += len(batch)
             self.notify(done, total, detail)
-            self.between(float(np.minimum(self.samples.taken / self.options.min_rounds, 1).mean()))
-            if time.monotonic() - self._saved > _SAVE_SECONDS:
-                self.save()
+            self.between((self._done - self._done_before) / max(1 - self._done_before, 1e-9))
+            self.kept.save_now_and_then()
+
+    @property
+    def _done(self) -> float:
+        """Share of the least rounds of all problems that are taken."""
+        return float(np.minimum(self.samples.taken / self.options.min_rounds, 1).mean())
 
     def _refuse_failures(self) -> None:
         failed = np.flatnonzero(self.samples.counts == 0)

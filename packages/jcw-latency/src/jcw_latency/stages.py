@@ -53,6 +53,7 @@ class ProfileStage:
             notify=lambda unit: (
                 lambda done, total, detail: context.progress(self.name, unit, done, total, detail)
             ),
+            tell=lambda line: context.progress(self.name, "point", 0, 0, line),
         )
         table.write(context.path(records.TABLE))
         return ()

@@ -14,8 +14,9 @@ from jcw_core.space import Population, SearchSpace
 from jcw_latency.guard import GuardedDevice
 from jcw_latency.network_runs import PASSES, NetworkRuns, Notify
 from jcw_latency.options import LatencyOptions
+from jcw_latency.partial import Partial
 from jcw_latency.predictor import LatencyPredictor
-from jcw_latency.profiling import profile
+from jcw_latency.profiling import profile, profile_layers
 from jcw_latency.recorded import RecordedDevice
 from jcw_latency.table import LatencyTable
 from jcw_latency.whole_run import WholeRun
@@ -42,6 +43,7 @@ def profile_space(
     folder: Path,
     partial: Path | None = None,
     notify: Callable[[str], Notify] = lambda unit: lambda done, total, detail: None,
+    tell: Callable[[str], None] = lambda message: None,
 ) -> LatencyTable:
     """Measure the latency table of a space's network, and what whole runs cost if the device runs models.
 
@@ -54,36 +56,41 @@ def profile_space(
         exporter: of the device's ``model_format``; None for a device that runs no models.
         rng: order of visits, members and weights.
         folder: for model files, which are removed again.
-        partial: file from which an interrupted profile continues; the caller removes it.
+        partial: file from which an interrupted profile continues; ``Partial.remove`` when the table is safe.
         notify: gives what is told of the progress of each unit, ``"point"`` and ``"network"``.
+        tell: told in one line what ``partial`` is used for, if there is one.
 
     Raises:
-        DeviceError: the device died, hung, or cannot time a layer or a network. ``partial`` keeps the layers.
+        DeviceError: the device died, hung, or cannot time a layer or a network. ``partial`` keeps the rest.
+        NetworkError: the network has no layers.
     """
     network, count = space.network, options.whole_networks
     if exporter is None or not count:
-        table = profile(network, device, options, rng=rng, partial=partial, notify=notify("point"))
+        table = profile(network, device, options, rng=rng, partial=partial, notify=notify("point"), tell=tell)
         return (
             replace(table, whole=device.whole_runs(network)) if isinstance(device, RecordedDevice) else table
         )
     members = np.vstack([space.low, space.maximum, space.sample(count, rng)])[:count]
-    runs = NetworkRuns(
-        network,
-        [space.architecture(member) for member in members],
-        GuardedDevice(device, options.timeout),
-        exporter,
-        rounds=-(-options.check_rounds // PASSES),
-        # Of two networks once each there is more to learn than of one network twice.
-        passes=1,
-        rng=rng,
-        folder=folder,
-        notify=notify("network"),
-    )
-    table = profile(
-        network, device, options, rng=rng, partial=partial, notify=notify("point"),
-        between=lambda share: runs.advance(_SPREAD * share),
-    )  # fmt: skip
-    measured = runs.finish()
+    guarded = GuardedDevice(device, options.timeout)
+    with Partial(partial, guarded.info, network, tell) as kept:
+        runs = NetworkRuns(
+            network,
+            [space.architecture(member) for member in members],
+            guarded,
+            exporter,
+            rounds=-(-options.check_rounds // PASSES),
+            # Of two networks once each there is more to learn than of one network twice.
+            passes=1,
+            rng=rng,
+            folder=folder,
+            notify=notify("network"),
+            kept=kept,
+        )
+        table = profile_layers(
+            network, guarded, options, kept, rng=rng, notify=notify("point"),
+            between=lambda share: runs.advance(_SPREAD * share),
+        )  # fmt: skip
+        measured = runs.finish()
     return _with_whole_run(table, space, members, measured, runs.reference_ms)
 
 
