@@ -189,6 +189,14 @@ def test_quartiles_leave_out_what_failed(seconds: NDArray[np.float64]) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("rounds", "share"), [(6, 0.79), (12, 0.85), (30, 0.89)])
+def test_how_often_a_notch_holds_the_true_median(rounds: int, share: float) -> None:
+    samples = Samples(20_000, rounds)
+    samples.add(np.arange(20_000), np.random.default_rng(0).standard_normal((rounds, 20_000)))
+    holds = np.abs(samples.quantiles()[1]) <= samples.uncertainty()
+    assert holds.mean() == pytest.approx(share, abs=0.01)
+
+
 def test_impossible_options() -> None:
     with pytest.raises(RecipeError, match="below min_rounds"):
         LatencyOptions(rounds=2, min_rounds=3)
