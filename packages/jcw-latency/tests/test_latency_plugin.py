@@ -88,6 +88,14 @@ def test_profile_stage(context: Context, table: LatencyTable) -> None:
     assert events[-1].done == events[-1].total > 0
 
 
+def test_profile_stage_tells_what_it_goes_on_from(context: Context) -> None:
+    stage, details = context.registry.stages["profile"], []
+    stage.run(context)
+    context.registry.progress = lambda event: details.append(event.detail)  # type: ignore[method-assign]
+    stage.run(context)
+    assert "goes on from" in details[0]
+
+
 def export_models(context: Context, *names: str) -> None:
     rng = np.random.default_rng(0)
     exporter = context.registry.exporters["text"]

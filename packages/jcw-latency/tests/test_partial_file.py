@@ -78,7 +78,7 @@ def _without_sizes(profile: Any, arrays: Arrays) -> None:
 
 
 def _not_sizes(profile: Any, arrays: Arrays) -> None:
-    profile["sizes"]["network"] = [9, True]
+    profile["sizes"]["network"] = [-1, "9"]
 
 
 def _not_a_pair(profile: Any, arrays: Arrays) -> None:

@@ -84,12 +84,8 @@ class Partial:
 
     def keep(self, kind: str, keys: Sequence[int], samples: Samples, which: NDArray[np.intp]) -> None:
         """Take in what was timed of ``which``."""
-        own = self._own.timings[kind]
         for place in which:
-            taken = samples.taken[place]
-            # More are known where an earlier profile was asked for more rounds.
-            if taken >= len(self._known(kind, keys[place])):
-                own[keys[place]] = samples.seconds[:taken, place].copy()
+            self._own.timings[kind][keys[place]] = samples.seconds[: samples.taken[place], place].copy()
 
     def save(self) -> None:
         """Write everything."""

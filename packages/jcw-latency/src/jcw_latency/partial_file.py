@@ -72,8 +72,6 @@ def _profile(reader: npz.Reader, index: int, document: Mapping[str, Any]) -> Unf
 
 def _timings(reader: npz.Reader, prefix: str, size: Sequence[int]) -> Timings:
     count, rounds = size
-    if type(count) is not int or type(rounds) is not int or min(count, rounds) < 0:
-        raise ValueError(f"sizes {size}")
     keys = reader.array(f"{prefix}.keys", (count,), "uint64")
     taken = reader.array(f"{prefix}.taken", (count,), "int32")
     seconds = reader.array(f"{prefix}.seconds", (count, rounds), "float64")
