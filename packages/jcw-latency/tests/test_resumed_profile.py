@@ -218,6 +218,23 @@ def test_whole_runs_that_are_left_are_spread_over_the_visits_that_are_left(
     assert (sum(blocks), last) == (5, 1)
 
 
+def test_a_disturbed_visit_is_repeated_by_the_profile_that_goes_on(
+    network: Network, profiled: Profile, tmp_path: Path
+) -> None:
+    class Disturbed(Mortal):
+        def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:
+            return super().measure_models(paths, rounds=rounds) * (3 if self.pages.count("n") == 2 else 1)
+
+    whole, expected = uninterrupted(profiled, network, tmp_path)
+    visit = 2 * 5
+    first, second = Disturbed(), Mortal()
+    first.lives = whole.timings - visit
+    with pytest.raises(KeyboardInterrupt):
+        profiled(network, first)
+    assert_same(profiled(network, second), expected)
+    assert second.timings == 2 * visit
+
+
 @pytest.mark.parametrize(
     ("what", "message"), [("measure", "time linear"), ("measure_models", "time a random")]
 )
