@@ -305,8 +305,9 @@ def test_the_command_tells_it(network: Network, profiled: Profile, tmp_path: Pat
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_network_without_layers(whole: bool, profiled: Profile) -> None:
+def test_a_network_without_layers(whole: bool, profiled: Profile, tmp_path: Path) -> None:
     network = NetworkBuilder("nothing", (3, 8, 8)).build()
     make = profiled if whole else measured
     with pytest.raises(NetworkError, match="nothing: no layer between input and output"):
         make(network, Mortal())
+    assert not (tmp_path / "partial").exists()
