@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
+from jcw_core.background import leave
 from jcw_core.errors import JcwError
 from jcw_core.registry import Registry
 
@@ -50,21 +49,35 @@ def build(registry: Registry) -> click.Group:
 
 def main() -> None:
     """Run the command; what the user can put right is one line and exit status 2."""
+    leave(_run())
+
+
+def _run() -> int:
+    """The exit status."""
     try:
         registry = Registry()
         status = build(registry).main(prog_name="jcw", standalone_mode=False)
-        sys.exit(status if isinstance(status, int) else 0)
+        return status if isinstance(status, int) else 0
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
     except JcwError as error:
-        click.echo(f"jcw: {' '.join(str(error).split())}", err=True)
-        sys.exit(2)
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("jcw: interrupted; the same command continues from here", err=True)
-        sys.exit(130)
+        _say(str(error), error)
+    except (KeyboardInterrupt, click.Abort) as error:
+        # Click turns the one into the other.
+        _say("interrupted", error.__cause__ or error)
+        return 130
     except BrokenPipeError:
-        sys.exit(1)
+        return 1
     except OSError as error:  # a full disk, a folder that may not be written
-        click.echo(f"jcw: {error}", err=True)
-        sys.exit(2)
+        _say(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
+    except MemoryError as error:
+        _say(f"out of memory; {str(error) or 'take something smaller'}", error)
+    except RecursionError as error:
+        _say("what was given is nested too deeply", error)
+    return 2
+
+
+def _say(message: str, error: BaseException) -> None:
+    """Print an error and its notes as one line."""
+    text = "; ".join([message, *getattr(error, "__notes__", [])])
+    click.echo(f"jcw: {' '.join(text.split())}", err=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jcw_core.backbones.family import WIDTHS
 from jcw_core.errors import JcwError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def run(
     inputs stay the same.
     """
     from jcw_core.context import Context
+    from jcw_core.errors import continues_from
     from jcw_core.options import assignment
     from jcw_core.pipeline import check, plan
     from jcw_core.pipeline import run as run_stages
@@ -57,7 +59,7 @@ def run(
         for stage in stages:
             click.echo(f"{stage.name:12} -> {', '.join(stage.makes)}")
         return
-    with TerminalProgress() as progress:
+    with continues_from(directory.root), TerminalProgress() as progress:
         registry.add("terminal-progress", progress)
         run_stages(context, until, progress.stage)
     page = directory.path("report.html")
@@ -92,7 +94,9 @@ def plugins(registry: Registry) -> None:
 @click.command()
 @click.option("--input-size", default=224, show_default=True, help="Height and width of the input in pixels.")
 @click.option("--classes", default=1000, show_default=True, help="Number of classes.")
-@click.option("--width", default=1.0, show_default=True, help="Factor on all channels.")
+@click.option(
+    "--width", default=1.0, show_default=True, type=click.FloatRange(*WIDTHS), help="Factor on all channels."
+)
 @click.option("--json", "name", metavar="NETWORK", help="Print one network as JSON instead.")
 @click.pass_obj
 def networks(registry: Registry, input_size: int, classes: int, width: float, name: str | None) -> None:

@@ -1,5 +1,9 @@
 """The exceptions that users see: one base class, one line of text each."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 
 class JcwError(Exception):
     """Something the user can put right.
@@ -36,3 +40,14 @@ class FormatError(JcwError):
 
 class DeviceError(JcwError):
     """A device that is absent, cannot do what was asked, or died while doing it."""
+
+
+@contextmanager
+def continues_from(kept: Path) -> Iterator[None]:
+    """Add to what ends a command's block that it continues from ``kept``, if that is there by then."""
+    try:
+        yield
+    except (DeviceError, OSError, KeyboardInterrupt) as error:
+        if kept.exists():
+            error.add_note(f"the same command continues from {kept}")
+        raise

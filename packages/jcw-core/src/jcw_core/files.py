@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import glob
 import hashlib
@@ -29,8 +30,31 @@ def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that replaces it when the block ends without an error.
 
     What writers of the same file left behind when they were killed, a minute ago or earlier, is removed.
+
+    Raises:
+        OSError: ``path``, which it names, cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with _naming(path), _temporary(path) as temporary:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+
+
+def require_writable(path: Path) -> None:
+    """Raise the ``OSError`` of ``atomic`` now, before the work whose result would be lost."""
+    with _naming(path), _temporary(path):
+        pass
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """Yield a temporary file beside ``path``, locked; it is removed at the end if it is still there."""
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "is not a regular file; give another name", str(path))
+    with suppress(FileExistsError):  # a file, in which none can be made: the next error is clearer
+        path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_TEMPORARY, dir=path.parent)
     temporary = Path(name)
@@ -38,13 +62,21 @@ def atomic(path: Path) -> Iterator[Path]:
         fcntl.flock(handle, fcntl.LOCK_EX)
     try:
         yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
         os.close(handle)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Have system errors name ``path`` where they name no file, a folder of it or a file beside it."""
+    try:
+        yield
+    except OSError as error:
+        place, found = (Path(os.path.abspath(p)) for p in (path, str(error.filename or path)))
+        if error.errno is None or not (found in place.parents or found.parent == place.parent):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _remove_abandoned(path: Path) -> None:

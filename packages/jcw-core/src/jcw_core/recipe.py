@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from jcw_core.backbones.family import WIDTHS
 from jcw_core.bounds import Bound
 from jcw_core.errors import PluginError, RecipeError
 from jcw_core.options import Location, Word, option, parse
@@ -35,7 +36,7 @@ class NetworkOptions:
 
     backbone: str = option("", help="name of a registered backbone")
     file: Path | None = option(None, help="a network as JSON, in place of a backbone")
-    width: float = option(1.0, low=0.01, high=16.0, help="factor on all channels")
+    width: float = option(1.0, low=WIDTHS[0], high=WIDTHS[1], help="factor on all channels")
 
     def __post_init__(self) -> None:
         if bool(self.backbone) == bool(self.file):
@@ -122,7 +123,7 @@ def load_recipe(path: Path, registry: Registry, overrides: Mapping[str, Any] | N
         PluginError: two plugins claim one name.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors on Windows begin with a mark
         document = tomllib.loads(text)
     except FileNotFoundError:
         raise RecipeError(f"{path}: no such file") from None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jcw_core.architecture import Architecture
-from jcw_core.errors import ArchitectureError, FormatError
+from jcw_core.errors import ArchitectureError, FormatError, NetworkError
 from jcw_core.files import read_json
 from jcw_core.network import Network
 from jcw_core.options import Location, assignment, parse
@@ -25,12 +25,18 @@ def space_of(registry: Registry, network: Network) -> SearchSpace:
 def network_of(registry: Registry, name: str, **shape: Any) -> Network:
     """The network of a ``.json`` or ``.onnx`` file, or a backbone; ``shape`` is what its ``build`` takes."""
     path = Path(name)
-    if path.suffix == ".json":
+    kind = path.suffix.lower()
+    if kind == ".json":
         return Network.read(path)
-    if path.suffix == ".onnx":
+    if kind == ".onnx":
         from jcw_latency.onnx_reader import read_onnx
 
         return read_onnx(path)
+    if name not in registry.backbones and (kind or path.exists()):
+        known = ", ".join(sorted(registry.backbones))
+        raise NetworkError(
+            f"{name}: neither a file whose name ends in .json or .onnx nor a backbone; there is: {known}"
+        )
     return registry.backbones[name].build(**shape)
 
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.option("--device", "device_name", help="Device to run on; by default the table's own.")
 @device_options
 @network_name
-@click.option("--seed", default=0, show_default=True, help="Seed of architectures and weights.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of architectures and weights."
+)
 @click.option(
     "--timeout", default=600.0, show_default=True, help="Seconds after which a device counts as hung."
 )
@@ -63,21 +65,27 @@ def check(
 
     import numpy as np
 
+    from jcw_core.files import require_writable
+    from jcw_core.options import Location, parse
     from jcw_core.progress import TerminalProgress
     from jcw_core.protocols import Progress
     from jcw_latency import figure
     from jcw_latency.arguments import open_device, space_of
     from jcw_latency.fidelity import check as compare
     from jcw_latency.guard import GuardedDevice
+    from jcw_latency.options import LatencyOptions
     from jcw_latency.predictor import LatencyPredictor
     from jcw_latency.table import LatencyTable
 
+    options = parse(LatencyOptions, {"timeout": timeout}, Location(Path("check")))
     if plot:
         figure.require(plot)
+        require_writable(plot)
     read = LatencyTable.read(table)
     network = read.network(network_name)
     space = space_of(registry, network)
-    device = GuardedDevice(open_device(registry, device_name or read.device.name, device_options), timeout)
+    opened = open_device(registry, device_name or read.device.name, device_options)
+    device = GuardedDevice(opened, options.timeout)
     read.require(device.info)
     rng = np.random.default_rng(seed)
     with TerminalProgress() as listener, tempfile.TemporaryDirectory(prefix="jcw-check-") as folder:
@@ -94,12 +102,12 @@ def check(
                 Progress("check", "network", done, total, detail)
             ),
         ).to_dict()
-    if plot:
-        figure.draw(found, network, device.info, plot)
     if as_json:
         click.echo(json.dumps(found))
     else:
         _say(found)
+    if plot:
+        figure.draw(found, network, device.info, plot)
 
 
 def _say(found: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jcw_core.backbones.family import WIDTHS
 from jcw_latency.command_options import PATH, device_options, network_name
 
 if TYPE_CHECKING:
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
 )
 @click.option("--input-size", default=224, show_default=True, help="Height and width of a backbone's input.")
 @click.option("--classes", default=1000, show_default=True, help="Classes of a backbone.")
-@click.option("--width", default=1.0, show_default=True, help="Factor on all channels of a backbone.")
+@click.option(
+    "--width",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(*WIDTHS),
+    help="Factor on all channels of a backbone.",
+)
 @click.option("--in-channels", default=3, show_default=True, help="Input channels of a backbone.")
 @click.option(
     "--adaptive",
@@ -38,7 +45,9 @@ if TYPE_CHECKING:
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Key of [latency], e.g. rounds=50."
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of the order of visits.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the order of visits."
+)
 @click.pass_obj
 def profile(
     registry: Registry,
@@ -65,6 +74,8 @@ def profile(
 
     import numpy as np
 
+    from jcw_core.errors import continues_from
+    from jcw_core.files import require_writable
     from jcw_core.options import parse
     from jcw_core.progress import TerminalProgress
     from jcw_core.protocols import Progress
@@ -79,11 +90,17 @@ def profile(
         registry, network, num_classes=classes, width=width, input_size=input_size, in_channels=in_channels
     )
     device = open_device(registry, device_name, device_options)
-    # Before minutes of measuring: an exporter that is not installed.
+    # Before minutes of measuring: an exporter that is not installed, a file that cannot be written.
     exporter = registry.exporters[device.model_format] if device.model_format else None
+    require_writable(output)
     partial = output.with_name(f"{output.name}.partial")
+    require_writable(partial)
     rng = np.random.default_rng(seed)
-    with TerminalProgress() as listener, tempfile.TemporaryDirectory(prefix="jcw-profile-") as folder:
+    with (
+        continues_from(partial),
+        TerminalProgress() as listener,
+        tempfile.TemporaryDirectory(prefix="jcw-profile-") as folder,
+    ):
         registry.add("terminal-progress", listener)
 
         def notify(unit: str) -> Callable[[int, int, str], None]:
@@ -95,7 +112,7 @@ def profile(
             space_of(registry, found), device, exporter, options,
             rng=rng, folder=Path(folder), partial=partial, notify=notify, tell=lambda line: click.echo(line, err=True),
         )  # fmt: skip
-    table.write(output)
+        table.write(output)
     Partial(partial, table.device, found).remove()
     click.echo(f"{output}: {len(table.grids)} layers, {table.settings['points']} points")
     if table.settings["drift"] > options.busy:

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from jcw_core import background
 from jcw_core.errors import DeviceError
 from jcw_core.problem import LayerProblem
 from jcw_core.protocols import Closable, Device, DeviceInfo
@@ -17,6 +18,9 @@ from jcw_core.protocols import Closable, Device, DeviceInfo
 T = TypeVar("T")
 
 Seconds = NDArray[np.float64]
+
+_GRACE = 1.0
+"""Seconds for a call to end that nobody waits for any more; one that does not hangs."""
 
 
 class GuardedDevice:
@@ -84,22 +88,23 @@ class GuardedDevice:
             finally:
                 ended.set()
 
-        threading.Thread(target=target, name="jcw-device", daemon=True).start()
+        thread = background.start(target)
         try:
             ended.wait(self._timeout)
         finally:
             # After the timeout, or when the user interrupts.
             if hangs := not ended.is_set():
-                self._abandon()
+                self._abandon(thread)
         if hangs:
             raise DeviceError(
                 f"{type(self._device).__name__} has not answered for {self._timeout:g} s; look after the device, "
-                "or raise latency.timeout, and run again: what was measured is kept"
+                "or raise the option timeout, and run again"
             )
         if errors:
             raise errors[0]
         return results[0]
 
-    def _abandon(self) -> None:
+    def _abandon(self, thread: threading.Thread) -> None:
         if isinstance(self._device, Closable):
             self._device.close()
+        thread.join(_GRACE)

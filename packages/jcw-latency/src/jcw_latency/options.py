@@ -44,7 +44,9 @@ class LatencyOptions:
     busy: float = option(
         0.2, low=0.0, help="visits at which a reference layer is this share slower are repeated"
     )
-    timeout: float = option(600.0, low=1.0, help="seconds after which a silent device counts as hung")
+    timeout: float = option(
+        600.0, low=1.0, high=1e6, help="seconds after which a silent device counts as hung"
+    )
     whole_networks: int = option(
         120, low=0, high=1000, help="networks run whole to find what a run costs beyond its layers"
     )

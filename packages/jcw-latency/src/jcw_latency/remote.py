@@ -163,7 +163,7 @@ class RemoteDevice:
         if not answered.all():
             raise DeviceError(
                 f"{self._transport.name}: jcw-device returned {answered.sum()} of {answered.size} times; "
-                "look after the machine and run again: what was measured before is kept"
+                "look after the machine and run again"
             )
         return seconds
 

@@ -12,6 +12,8 @@ from jcw_core.network import Network
 
 SMALL_INPUT = 64
 """Up to this height and width a network leaves out its first two halvings, as is usual on 28 to 64 pixels."""
+WIDTHS = (0.01, 16.0)
+"""Least and greatest factor on all channels that users may give."""
 
 
 class Build(Protocol):

@@ -1,0 +1,32 @@
+"""Calls that may never return, and the end of a process in which one has not."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NoReturn
+
+_NAME = "jcw-background"
+
+
+def start(call: Callable[[], None]) -> threading.Thread:
+    """Call in a thread that can be left behind."""
+    thread = threading.Thread(target=call, name=_NAME, daemon=True)
+    thread.start()
+    return thread
+
+
+def leave(status: int) -> NoReturn:
+    """End the process with ``status``, without the interpreter's own end if a call is still in progress.
+
+    Native code that comes back to an interpreter which has ended takes the process down.
+    """
+    if any(thread.name == _NAME for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
