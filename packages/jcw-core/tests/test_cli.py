@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+
+from jcw_core import cli
+from jcw_core.errors import DeviceError, continues_from
 
 GOOD = '[network]\nbackbone = "resnet18"\n[data]\nname = "image_folder"\npath = "images"\n'
 
@@ -128,11 +133,60 @@ def test_a_missing_recipe(tmp_path: Path) -> None:
         ("run.seed", "expected TABLE.KEY=VALUE"),
         ("seed=1", "expected TABLE.KEY"),
         ("run.seed=x", "expected int"),
+        pytest.param("run.seed=" + "[" * 5000, "--set run.seed: nested too deeply", id="deep"),
     ],
 )
 def test_a_bad_override(tmp_path: Path, override: str, expected: str) -> None:
     (tmp_path / "recipe.toml").write_text(GOOD)
     assert expected in one_line(jcw("run", "recipe.toml", "--set", override, cwd=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "status", "expected"),
+    [
+        (DeviceError, ("has not\n answered",), 2, "jcw: has not answered"),
+        (OSError, (errno.ENOSPC, "No space left", "table.npz"), 2, "jcw: table.npz: No space left"),
+        (OSError, ("made up",), 2, "jcw: made up"),
+        (MemoryError, (), 2, "jcw: out of memory; take something smaller"),
+        (MemoryError, ("cannot allocate 1 PiB",), 2, "jcw: out of memory; cannot allocate 1 PiB"),
+        (RecursionError, ("maximum",), 2, "jcw: what was given is nested too deeply"),
+        (KeyboardInterrupt, (), 130, "jcw: interrupted"),
+    ],
+)
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_error_is_one_line_that_says_what_continues(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: type[BaseException],
+    arguments: tuple[object, ...],
+    status: int,
+    expected: str,
+    kept: bool,
+) -> None:
+    @click.command()
+    def failing() -> None:
+        with continues_from(tmp_path / "partial"):
+            if kept:
+                (tmp_path / "partial").touch()
+            raise kind(*arguments)
+
+    monkeypatch.setattr(cli, "build", lambda registry: failing)
+    monkeypatch.setattr(sys, "argv", ["jcw"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == status
+    if kept and kind in (DeviceError, OSError, KeyboardInterrupt):
+        expected += f"; the same command continues from {tmp_path / 'partial'}"
+    assert capsys.readouterr().err.strip() == expected
+
+
+@pytest.mark.parametrize("width", ["inf", "100"])
+def test_a_width_that_is_impossible(tmp_path: Path, width: str) -> None:
+    result = jcw("networks", "--width", width, cwd=tmp_path)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert "width" in result.stderr
 
 
 def test_a_missing_folder_of_images(tmp_path: Path) -> None:

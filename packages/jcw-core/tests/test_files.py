@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from jcw_core.errors import FormatError
-from jcw_core.files import atomic, digest, read_json, write_json
+from jcw_core.files import atomic, digest, read_json, require_writable, write_json
 
 WRITER = """
 import sys
@@ -97,6 +101,79 @@ def test_two_writers_of_one_file_leave_each_other_alone(tmp_path: Path) -> None:
         assert path.read_text() == "fast"
     assert path.read_text() == "slow"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    "name", ["folder", "pipe", ".", "..", "/", "file/inside", "file/deep/inside", "n" * 250, "/proc/none"]
+)
+def test_what_cannot_be_written_is_named_before_and_while_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("file").touch()
+    os.mkfifo("pipe")
+
+    def write() -> None:
+        with atomic(Path(name)) as temporary:
+            temporary.write_text("new")
+
+    for attempt in (write, lambda: require_writable(Path(name))):
+        with pytest.raises(OSError, match=r".") as caught:
+            attempt()
+        assert caught.value.filename == name
+    assert {p.name for p in tmp_path.iterdir()} == {"folder", "file", "pipe"}
+
+
+def test_what_can_be_written_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    (tmp_path / "link").symlink_to("old")
+    for name in ("old", "link", "folder/new"):
+        require_writable(tmp_path / name)
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "link", "old"]
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "old").read_text() == "old"
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_write_that_fails_half_way_names_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    with largest_file(1000), pytest.raises(OSError, match="too large") as caught:
+        write_json(path, ["word"] * 1000)
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("step", ["fsync", "umask", "replace"])
+def test_an_error_after_writing_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(OSError, match="quota") as caught:
+        write_json(tmp_path / "file", {})
+    assert caught.value.filename == str(tmp_path / "file")
+
+
+def test_an_error_of_another_file_names_that_file(tmp_path: Path) -> None:
+    def copy() -> None:
+        with atomic(tmp_path / "file") as temporary:
+            temporary.write_text(Path("/none/other").read_text())
+
+    with pytest.raises(FileNotFoundError) as caught:
+        copy()
+    assert str(caught.value.filename) == "/none/other"
 
 
 def test_permissions_follow_the_umask(tmp_path: Path) -> None:

@@ -81,9 +81,9 @@ density = 0.125
 """
 
 
-def load(tmp_path: Path, text: str, overrides: dict[str, object] | None = None):
+def load(tmp_path: Path, text: str, overrides: dict[str, object] | None = None, encoding: str = "utf-8"):
     path = tmp_path / "recipe.toml"
-    path.write_text(text)
+    path.write_text(text, encoding)
     registry = Registry({"data": Data(), "search": SearchStage(), "any": Any()}, installed=False)
     return load_recipe(path, registry, overrides)
 
@@ -98,6 +98,17 @@ def test_a_good_recipe(tmp_path: Path) -> None:
     assert recipe.options(Rate) == Rate(0.5)
     assert recipe.table("search") == Rate(0.5)
     assert set(recipe.table("data")) == {"data", "split"}
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD, encoding="utf-8-sig").run.seed == 7
+    with pytest.raises(RecipeError, match=r"recipe\.toml:3: .*sed: unknown"):
+        load(tmp_path, GOOD.replace("seed", "sed"), encoding="utf-8-sig")
+
+
+def test_a_file_that_is_nested_too_deeply(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"recipe\.toml: not a TOML file: maximum recursion"):
+        load(tmp_path, "a = " + "[" * 5000)
 
 
 @pytest.mark.parametrize(

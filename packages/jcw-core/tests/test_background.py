@@ -1,0 +1,37 @@
+"""A process ends even where a call does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LEAVING = """
+import atexit, threading
+from jcw_core import background
+
+called = threading.Event()
+
+def call():
+    called.set()
+    if {hangs}:
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+
+atexit.register(print, "and in order")
+thread = background.start(call)
+called.wait()
+if not {hangs}:
+    thread.join()
+print("ended", end=" ")
+background.leave(3)
+"""
+
+
+@pytest.mark.parametrize(("hangs", "expected"), [(True, "ended "), (False, "ended and in order\n")])
+def test_a_call_in_progress_spares_the_process_the_interpreters_end(hangs: bool, expected: str) -> None:
+    code = LEAVING.format(hangs=hangs)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (3, expected, "")
