@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -33,5 +34,7 @@ background.leave(3)
 @pytest.mark.parametrize(("hangs", "expected"), [(True, "ended "), (False, "ended and in order\n")])
 def test_a_call_in_progress_spares_the_process_the_interpreters_end(hangs: bool, expected: str) -> None:
     code = LEAVING.format(hangs=hangs)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    # With a buffer, which has to be written out.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (3, expected, "")
