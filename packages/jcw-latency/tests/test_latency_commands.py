@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from latency_samples import Plugin
+from latency_samples import Plugin, SyntheticDevice
 
 from jcw_core import records
 from jcw_core.cli import build
@@ -23,7 +24,7 @@ from jcw_core.network import Network
 from jcw_core.options import option
 from jcw_core.registry import Registry
 from jcw_core.space import SearchSpace
-from jcw_latency import LatencyPredictor, LatencyTable
+from jcw_latency import LatencyPredictor, LatencyTable, figure
 from jcw_latency.arguments import open_device
 
 
@@ -122,6 +123,18 @@ def test_profile_predict_check(
         (["predict", "table.npz", "front.json"], r"^front\.json: a front of 'big', expected one of 'small'"),
         (["predict", "table.npz", "good.json", "--network", "other"], "no network 'other'"),
         (["check", "table.npz", "--device", "host2"], "unknown device 'host2'"),
+        (["profile", "none.JSON", "--device", "synthetic"], r"none\.JSON: .*No such file"),
+        (["profile", "none.ONNX", "--device", "synthetic"], r"none\.ONNX: |onnx is not installed"),
+        (
+            ["profile", "table.npz", "--device", "synthetic"],
+            r"table\.npz: neither .* in \.json or \.onnx nor",
+        ),
+        (
+            ["profile", "folder", "--device", "synthetic"],
+            "folder: neither a file .* nor a backbone; there is: mob",
+        ),
+        (["profile", "resnet18", "--device", "synthetic", "--set", "timeout=1e10"], "from 1.0 to 1000000"),
+        *((["check", "table.npz", "--timeout", t], "timeout: .* impossible") for t in ("-1", "nan", "1e20")),
     ],
 )
 def test_bad_input(
@@ -132,6 +145,7 @@ def test_bad_input(
     message: str,
 ) -> None:
     monkeypatch.chdir(table_file.parent)
+    Path("folder").mkdir()
     write_json(Path("bad.json"), {"widths": 3})
     write_json(Path("good.json"), {"widths": {}, "densities": {}})
     write_json(Path("wide.json"), {"widths": {"stem": 400}, "densities": {}})
@@ -142,6 +156,66 @@ def test_bad_input(
         CliRunner().invoke(build(registry), [*arguments], catch_exceptions=False)
     assert "\n" not in str(caught.value)
     assert table_file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        *(("profile", ["--width", width]) for width in ("inf", "100", "0")),
+        *((command, ["--seed", "-1"]) for command in ("profile", "check")),
+    ],
+)
+def test_numbers_out_of_range(registry: Registry, table_file: Path, command: str, option: list[str]) -> None:
+    network = ["profile", "resnet18", "--device", "synthetic"]
+    arguments = network if command == "profile" else ["check", str(table_file)]
+    result = CliRunner().invoke(build(registry), [*arguments, *option])
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option[0]}': {option[1]}" in result.output
+
+
+@pytest.mark.parametrize("name", ["", "folder.png", "table.npz/x.png", "/proc/x.png"])
+@pytest.mark.parametrize("command", ["profile", "check", "table merge"])
+def test_nothing_is_measured_for_a_file_that_cannot_be_written(
+    registry: Registry, table_file: Path, monkeypatch: pytest.MonkeyPatch, command: str, name: str
+) -> None:
+    monkeypatch.chdir(table_file.parent)
+    monkeypatch.setattr(figure, "require", lambda path: None)
+    for measure in ("measure", "measure_models"):
+        monkeypatch.setattr(SyntheticDevice, measure, lambda *_, **options: pytest.fail("measured"))
+    Path("folder.png").mkdir()
+    arguments = {
+        "profile": ["resnet18", "--device", "synthetic", "-o"],
+        "check": ["table.npz", "--plot"],
+        "table merge": ["table.npz", "-o"],
+    }[command]
+    with pytest.raises(OSError, match=r".") as caught:
+        jcw(registry, *command.split(), *arguments, name)
+    assert caught.value.filename == str(Path(name))
+    assert {p.name for p in Path().iterdir()} == {"table.npz", "folder.png"}
+
+
+def test_a_profile_that_cannot_keep_its_measurements(
+    registry: Registry, table_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SyntheticDevice, "measure", lambda *_, **options: pytest.fail("measured"))
+    partial = table_file.with_name("made.npz.partial")
+    partial.mkdir()
+    with pytest.raises(FileExistsError, match=r"made\.npz\.partial"):
+        jcw(registry, "profile", "resnet18", "--device", "synthetic", "-o", table_file.with_name("made.npz"))
+
+
+def test_the_figures_of_a_check_outlive_its_plot(
+    registry: Registry, table_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(figure, "require", lambda path: None)
+    monkeypatch.setattr(figure, "draw", fail)
+    arguments = ["check", str(table_file), "--networks", "2", "--plot", str(table_file.with_name("x.png"))]
+    result = CliRunner().invoke(build(registry), arguments)
+    assert isinstance(result.exception, OSError)
+    assert "mean error" in result.output
 
 
 def test_an_engine_that_changed_is_refused(registry: Registry, table_file: Path, tmp_path: Path) -> None:
