@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from latency_samples import Plugin, SyntheticDevice
+from latency_samples import Plugin, SyntheticDevice, SyntheticPlugin
 
 from jcw_core import records
 from jcw_core.cli import build
@@ -124,7 +124,7 @@ def test_profile_predict_check(
         (["predict", "table.npz", "good.json", "--network", "other"], "no network 'other'"),
         (["check", "table.npz", "--device", "host2"], "unknown device 'host2'"),
         (["profile", "none.JSON", "--device", "synthetic"], r"none\.JSON: .*No such file"),
-        (["profile", "none.ONNX", "--device", "synthetic"], r"none\.ONNX: |onnx is not installed"),
+        (["profile", "none.ONNX", "--device", "synthetic"], r"none\.ONNX: |'jcw-latency\[onnx\]'"),
         (
             ["profile", "table.npz", "--device", "synthetic"],
             r"table\.npz: neither .* in \.json or \.onnx nor",
@@ -197,11 +197,12 @@ def test_nothing_is_measured_for_a_file_that_cannot_be_written(
 def test_a_profile_that_cannot_keep_its_measurements(
     registry: Registry, table_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SyntheticDevice, "measure", lambda *_, **options: pytest.fail("measured"))
-    partial = table_file.with_name("made.npz.partial")
+    opened, partial = SyntheticDevice(), table_file.with_name("made.npz.partial")
+    monkeypatch.setattr(SyntheticPlugin, "open", lambda *_: opened)
     partial.mkdir()
     with pytest.raises(FileExistsError, match=r"made\.npz\.partial"):
         jcw(registry, "profile", "resnet18", "--device", "synthetic", "-o", table_file.with_name("made.npz"))
+    assert not opened.visits
 
 
 def test_the_figures_of_a_check_outlive_its_plot(

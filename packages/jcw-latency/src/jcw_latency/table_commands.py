@@ -78,11 +78,9 @@ def diff(first: Path, second: Path) -> None:
 @click.option("-o", "--output", type=PATH, required=True, help="Table to write.")
 def merge(files: tuple[Path, ...], output: Path) -> None:
     """Join the tables of several networks on one device; layers that they share are kept once."""
-    from jcw_core.files import require_writable
     from jcw_latency.table import LatencyTable
     from jcw_latency.tables import merge as join
 
-    require_writable(output)
     joined = join([LatencyTable.read(file) for file in files])
     joined.write(output)
     click.echo(f"{output}: {', '.join(n.name for n in joined.networks)}, {len(joined.grids)} layers")
