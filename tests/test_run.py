@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import command, environment, jcw
+from commands import jcw, start, wait_for
 
 import jcw_kernels
 from jcw_core.context import Context
@@ -64,24 +63,17 @@ def test_a_run_that_is_interrupted_in_every_stage_ends_the_same(
 def interrupt(root: Path, stage: str, seconds: float, kind: signal.Signals) -> None:
     """Run, and send a signal ``seconds`` after ``stage`` has begun."""
     state = root / "runs" / "recipe" / ".state"
-    process = subprocess.Popen(
-        command("run", "recipe.toml"),
-        cwd=root,
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell that starts pytest in the background has it, and what it starts, ignore interrupts.
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-    )
-    deadline = time.monotonic() + 120
-    while not (state / stage / "inputs").exists() and not (state / f"{stage}.json").exists():
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
+    process = start("run", "recipe.toml", cwd=root)
+    wait_for(process, lambda: (state / stage / "inputs").exists() or (state / f"{stage}.json").exists())
     time.sleep(seconds)
+    over = process.poll() == 0
     process.send_signal(kind)
     _, errors = process.communicate(timeout=60)
     assert "Traceback" not in errors
+    ends = {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 130}
+    assert process.returncode == (0 if over else ends[kind]), errors
+    if process.returncode == 130:
+        assert errors.endswith("jcw: interrupted; the same command continues from runs/recipe\n")
 
 
 def test_a_finished_run_does_nothing_again(finished: Path, workspace: Path) -> None:
@@ -167,6 +159,22 @@ def test_what_cannot_work_is_one_line(
     assert len(lines) == 1
     assert expected in lines[0]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("stage", ["profile", "measure"])
+def test_a_run_that_is_interrupted_while_it_measures_goes_on(
+    measured: Path, workspace: Path, tmp_path: Path, stage: str
+) -> None:
+    shutil.copytree(measured, tmp_path / "host")
+    (tmp_path / "host" / ".state" / f"{stage}.json").unlink()
+    again = ("run", "host.toml", "--runs", str(tmp_path), "--until", stage)
+    process = start(*again, cwd=workspace)
+    wait_for(process, (tmp_path / "host" / ".state" / stage / "inputs").exists)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert errors.endswith(f"\njcw: interrupted; the same command continues from {tmp_path / 'host'}\n")
+    assert jcw(*again, cwd=workspace).returncode == 0
 
 
 def test_a_damaged_model_is_named_and_the_rest_is_kept(measured: Path, workspace: Path) -> None:
