@@ -37,7 +37,7 @@ def last_line(process: subprocess.Popen[str], status: int) -> str:
         (["check", "table.npz", *LONG], "jcw-check-*/check-10.jcw", ""),
         (
             ["profile", "resnet18", "--device", "host", "--input-size", "32", "-o", "made.npz"],
-            "jcw-profile-*",
+            "jcw-profile-*/check-10.jcw",
             "; the same command continues from made.npz.partial",
         ),
     ],

@@ -161,15 +161,16 @@ def test_what_cannot_work_is_one_line(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("stage", ["profile", "measure"])
+@pytest.mark.parametrize(("stage", "seconds"), [("profile", 0.5), ("measure", 0.1)])
 def test_a_run_that_is_interrupted_while_it_measures_goes_on(
-    measured: Path, workspace: Path, tmp_path: Path, stage: str
+    measured: Path, workspace: Path, tmp_path: Path, stage: str, seconds: float
 ) -> None:
     shutil.copytree(measured, tmp_path / "host")
     (tmp_path / "host" / ".state" / f"{stage}.json").unlink()
     again = ("run", "host.toml", "--runs", str(tmp_path), "--until", stage)
     process = start(*again, cwd=workspace)
     wait_for(process, (tmp_path / "host" / ".state" / stage / "inputs").exists)
+    time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
