@@ -133,7 +133,6 @@ def test_a_missing_recipe(tmp_path: Path) -> None:
         ("run.seed", "expected TABLE.KEY=VALUE"),
         ("seed=1", "expected TABLE.KEY"),
         ("run.seed=x", "expected int"),
-        pytest.param("run.seed=" + "[" * 5000, "--set run.seed: nested too deeply", id="deep"),
     ],
 )
 def test_a_bad_override(tmp_path: Path, override: str, expected: str) -> None:
