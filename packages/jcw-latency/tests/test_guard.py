@@ -77,13 +77,11 @@ from latency_samples import Plugin, SyntheticDevice, SyntheticPlugin
 guard._GRACE = 0.1
 
 class Deaf(SyntheticDevice):
-    def hang(self, *arguments, **options):
+    def measure_models(self, paths, *, rounds):
         print("hangs", flush=True)
         lock = threading.Lock()
         while lock.acquire():
             pass
-
-    measure = measure_models = hang
 
 SyntheticPlugin.open = lambda self, options: Deaf()
 cli.Registry = lambda: Registry({"synthetic": Plugin()})
@@ -93,7 +91,7 @@ cli.main()
 
 @pytest.fixture(params=["profile", "check"])
 def hangs(request: pytest.FixtureRequest, network: Network, table_file: Path) -> Hangs:
-    """Start a command on a device that hangs, at its first measurement and for good."""
+    """Start a command on a device that times layers, and hangs at the first network for good."""
     (table_file.parent / "net.json").write_text(network.to_json())
     arguments = {
         "profile": ["net.json", "--device=synthetic", "-o", "made.npz", "--set", "timeout="],
