@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,20 @@ def test_augmentation_moves_and_mirrors_whole_images() -> None:
         seen.update(matches)
     assert len(seen) > 12
     assert augment(pixels, Augmentation(), rng) is pixels
+
+
+def test_a_checkpoint_that_finds_no_room_leaves_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "supernet.safetensors"
+    checkpoint.save(path, {"a": torch.ones(3)}, {"epochs": 1})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"supernet\.safetensors"):
+            checkpoint.save(path, {"a": torch.ones(3000)}, {"epochs": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert checkpoint.load(path)[1] == {"epochs": 1}
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
 def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:

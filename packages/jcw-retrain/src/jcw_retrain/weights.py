@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save as serialize
 
 from jcw_core.architecture import Architecture
 from jcw_core.errors import FormatError, JcwError
@@ -30,7 +30,8 @@ class SafetensorsExporter:
         architecture = None if model.architecture is None else model.architecture.to_dict()
         note = {"network": json.loads(model.network.to_json()), "architecture": architecture}
         with atomic(path) as temporary:
-            save_file(dict(model.weights), temporary, metadata={"jcw": json.dumps(note)})
+            # Not save_file, whose errors do not tell a full disk from bad tensors.
+            temporary.write_bytes(serialize(dict(model.weights), metadata={"jcw": json.dumps(note)}))
 
 
 def load_model(path: Path) -> Model:

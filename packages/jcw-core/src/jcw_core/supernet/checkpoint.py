@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialize
 from torch import Tensor
 
 from jcw_core.errors import FormatError
@@ -22,7 +22,8 @@ def save(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> 
     """Write tensors and a JSON note; a file that was there is replaced in one step."""
     plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     with atomic(path) as temporary:
-        save_file(plain, temporary, metadata={_KEY: json.dumps(note)})
+        # Not save_file, whose errors do not tell a full disk from bad tensors.
+        temporary.write_bytes(serialize(plain, metadata={_KEY: json.dumps(note)}))
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
