@@ -99,7 +99,7 @@ def _weights(name: str, problem: LayerProblem, rng: np.random.Generator) -> Tens
     pool = rng.standard_normal(_POOL, dtype=np.float32)
     bias = np.resize(pool, problem.out_channels)
     positions = problem.in_channels // groups * kernel[0] * kernel[1]
-    if groups == problem.out_channels:
+    if problem.is_depthwise or problem.op == "batch_norm":
         weight = np.resize(pool, (problem.out_channels, positions))
         return {f"{name}.bias": bias, f"{name}.weight": weight * np.float32(problem.density > 0)}
     count = weight_groups(problem.out_channels) * positions
