@@ -28,8 +28,9 @@ def built() -> str:
     return str(build / "jcw-device")
 
 
-def answer(*command: object) -> list[dict]:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True)
+def answer(*command: object, timeout: float | None = None) -> list[dict]:
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=timeout)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
