@@ -126,6 +126,7 @@ void check_attributes(const Unit& unit) {
   if (unit.groups != 1 && unit.op != Op::conv2d) refuse("groups");
   const bool moves = unit.op == Op::concat || unit.op == Op::flatten || unit.op == Op::global_avg_pool;
   if (unit.activation != Activation::none && moves) refuse("activation");
+  if (unit.residual >= 0 && !unit.weighted()) refuse("residual");
 }
 
 }  // namespace
