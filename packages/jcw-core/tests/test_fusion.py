@@ -252,6 +252,13 @@ def test_linear_layers_read_a_flat_input() -> None:
         LayerProblem("linear", 4, 1, 2, 4)
 
 
+def test_operations_without_weights_make_the_channels_that_they_read() -> None:
+    assert LayerProblem("flatten", 4, 2, 3, 24).out_channels == 24
+    for op in ("relu", "add", "concat", "batch_norm", "max_pool", "scale", "flatten"):
+        with pytest.raises(NetworkError, match="another number of channels than the"):
+            LayerProblem(op, 4, 2, 3, 6)
+
+
 WINDOW = {"kernel_size": (3, 3), "stride": (2, 1), "padding": (0, 1)}
 FIELDS = {**WINDOW, "groups": 2, "activation": "relu", "residual": True}
 TAKES = {
@@ -266,7 +273,9 @@ TAKES = {
 def test_operations_take_no_fields_that_they_do_not_have(op: str) -> None:
     taken = TAKES.get(op, set())
     size = 1 if op == "linear" else 4
-    whole = LayerProblem(op, 8, size, size, 8, **{name: FIELDS[name] for name in taken})
+    whole = LayerProblem(
+        op, 8, size, size, 128 if op == "flatten" else 8, **{name: FIELDS[name] for name in taken}
+    )
     for name in FIELDS.keys() - taken:
         with pytest.raises(NetworkError, match=f"layer problem with {name}, which {op} does not take"):
             replace(whole, **{name: FIELDS[name]})
@@ -288,7 +297,7 @@ def test_two_convolutions_in_one_problem() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"op": "relu", "activation": ""}, {"groups": 2}, {"residual": True}, {"stride": (1, 2), "in_width": 9},
+        {"op": "relu", "activation": "", "out_channels": 6}, {"groups": 2}, {"residual": True}, {"stride": (1, 2), "in_width": 9},
         {"kernel_size": (3, 3), "in_height": 6, "in_width": 7}, {"padding": (1, 0), "in_height": 2},
     ],
 )  # fmt: skip

@@ -111,6 +111,7 @@ PROBLEMS = [
     LayerProblem("avg_pool", 8, 7, 7, 8, (7, 7)),
     LayerProblem("global_avg_pool", 8, 10, 9, 8),
     LayerProblem("flatten", 8, 10, 9, 720),
+    LayerProblem("flatten", 20, 60, 60, 72_000),
     LayerProblem("add", 8, 10, 9, 8, activation="relu"),
     LayerProblem("mul", 8, 10, 9, 8),
     LayerProblem("scale", 8, 10, 9, 8),

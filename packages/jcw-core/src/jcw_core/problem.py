@@ -89,6 +89,11 @@ class LayerProblem:
                 raise NetworkError(f"layer problem with {field.name}, which {self.op} does not take: {self}")
         if self.op == "linear" and (self.in_height, self.in_width) != (1, 1):
             raise NetworkError(f"layer problem of a linear layer whose input is not flat: {self}")
+        made = self.in_channels * (self.in_height * self.in_width if self.op == "flatten" else 1)
+        if self.op not in ("conv2d", "linear") and self.out_channels != made:
+            raise NetworkError(
+                f"layer problem with another number of channels than the {made} that it makes: {self}"
+            )
 
     def _check_second(self, then: LayerProblem) -> None:
         window = (self.kernel_size, self.stride, self.padding)

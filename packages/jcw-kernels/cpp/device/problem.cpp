@@ -90,12 +90,25 @@ std::string engine_op(const std::string& op) {
   return is_one_of(op, kActivations) ? "activation" : op == "scale" ? "mul" : op == "batch_norm" ? "linear" : op;
 }
 
+bool chooses_channels(const std::string& op) { return op == "conv2d" || op == "linear"; }
+
+// Other operations make as many channels as they read, or one for each value.
+void check_channels(const Json& problem, const std::string& op, const Shape& in) {
+  const Json* given = problem.find("out_channels");
+  if (!given || chooses_channels(op)) return;
+  const std::int64_t made = op == "flatten" ? in.size() : in.channels;
+  if (given->integer("out_channels", 1, kLargestTensor) != made)
+    throw FormatError("out_channels is not the " + std::to_string(made) + " that " + op + " makes");
+}
+
 // The unit as a program's header would describe it, its inputs left open: the names of the fields are the same.
 Unit unit_of(const Json& problem, const std::string& name) {
   const std::string op = problem.at("op").text("op");
   Json::Object entry = {{"name", Json{name}}, {"inputs", Json{Json::Array{}}}, {"op", Json{engine_op(op)}}};
-  for (const char* key : {"out_channels", "groups", "kernel_size", "stride", "padding"})
+  for (const char* key : {"groups", "kernel_size", "stride", "padding"})
     if (const Json* value = problem.find(key)) entry.push_back({key, *value});
+  const Json* channels = problem.find("out_channels");
+  if (channels && chooses_channels(op)) entry.push_back({"out_channels", *channels});
   const Json* fused = problem.find("activation");
   if (is_one_of(op, kActivations)) {
     if (fused && !fused->text("activation").empty()) throw FormatError(op + " takes no activation");
@@ -158,6 +171,7 @@ Layer build(const Json& problem) {
   Layer layer;
   Model& model = layer.model;
   model.input = {size_of(problem, "in_channels"), size_of(problem, "in_height"), size_of(problem, "in_width")};
+  check_channels(problem, op, model.input);
   if (op == "concat") model.input.channels = (model.input.channels + 1) / 2;
   Unit unit = unit_of(problem, "layer");
   unit.inputs = add_sources(model, op);

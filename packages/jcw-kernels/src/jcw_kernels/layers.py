@@ -89,7 +89,9 @@ def _unit(name: str, problem: LayerProblem, inputs: list[int]) -> dict[str, Any]
     window = {key: list(getattr(problem, key)) for key in _WINDOW}
     if problem.op == "batch_norm":
         return unit | {"op": "conv2d", "out_channels": problem.in_channels, "groups": problem.in_channels}
-    return unit | window | {"out_channels": problem.out_channels, "groups": problem.groups}
+    if problem.op in ("conv2d", "linear"):
+        unit |= {"out_channels": problem.out_channels, "groups": problem.groups}
+    return unit | window
 
 
 def _weights(name: str, problem: LayerProblem, rng: np.random.Generator) -> Tensors:
