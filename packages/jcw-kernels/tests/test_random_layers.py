@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from device_program import answer
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_samples import rounding
+from kernel_samples import PAIRS, rounding
 
 from jcw_core.errors import NetworkError
 from jcw_core.ops import ACTIVATIONS, OPERATIONS
@@ -89,3 +90,20 @@ def test_layers_are_timed_as_on_the_host_or_refused(program, made, tmp_path):
     single = problem.in_channels == problem.out_channels == 1
     if problem.groups == 1 and problem.op != "batch_norm" and not single:
         assert abs(macs - problem.macs) <= rounding(problem)
+
+
+def test_any_value_in_a_pair_is_refused_or_timed(program, rng, tmp_path):
+    values = [None, True, -1, 0, 1, 2.5, 1e308, 1 << 40, "", "relu", [], [3], [3, 3], [1 << 20, 1], {}, [{}]]
+    refused = 0
+    for _ in range(80):
+        fields = asdict(PAIRS[1])
+        place = fields if rng.random() < 0.3 else fields["then"]
+        place[str(rng.choice(sorted(place)))] = values[rng.integers(len(values))]
+        (tmp_path / "layers").write_text(json.dumps(fields))
+        done = subprocess.run(
+            [program, "layers", tmp_path / "layers", "--once"], capture_output=True, text=True
+        )
+        assert done.returncode in (0, 2), fields
+        assert done.returncode == 0 or "jcw-device: layer 0: " in done.stderr, fields
+        refused += done.returncode == 2
+    assert 0 < refused < 80
