@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import shutil
-import subprocess
 from dataclasses import asdict, replace
 from importlib.metadata import version
 
