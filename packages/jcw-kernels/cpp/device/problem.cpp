@@ -171,9 +171,9 @@ Layer build(const Json& problem) {
   Layer layer;
   Model& model = layer.model;
   model.input = {size_of(problem, "in_channels"), size_of(problem, "in_height"), size_of(problem, "in_width")};
+  Unit unit = unit_of(problem, "layer");
   check_channels(problem, op, model.input);
   if (op == "concat") model.input.channels = (model.input.channels + 1) / 2;
-  Unit unit = unit_of(problem, "layer");
   unit.inputs = add_sources(model, op);
   if (op == "batch_norm") {
     unit.op = Op::conv2d;
