@@ -106,10 +106,10 @@ PROBLEMS = [
     PAIR,
     replace(PAIR, activation="", then=replace(DEPTHWISE, residual=True)),
     LayerProblem("linear", 20, 1, 1, 10, activation="relu"),
-    *(replace(PLANES, op=op, activation="relu6") for op in ("batch_norm", "add", "mul", "scale", "concat")),
+    *(replace(PLANES, op=op, activation="relu6") for op in ("batch_norm", "add", "mul", "scale")),
     *(replace(PLANES, op=op) for op in sorted(ACTIVATIONS)),
     *(replace(PLANES, op=op, **WINDOWED) for op in ("max_pool", "avg_pool")),
-    replace(PLANES, op="global_avg_pool"),
+    *(replace(PLANES, op=op) for op in ("global_avg_pool", "concat")),
     replace(PLANES, op="flatten", out_channels=8 * 9 * 7),
     LayerProblem("concat", 1, 5, 5, 1),
 ]

@@ -17,6 +17,7 @@ from jcw_core.errors import NetworkError
 from jcw_core.fusion import Unit, fuse, problem_of
 from jcw_core.network import Network
 from jcw_core.network_builder import NetworkBuilder
+from jcw_core.ops import OPERATIONS
 from jcw_core.problem import LayerProblem
 
 BACKBONES = [resnet18, mobilenet_v1, mobilenet_v2]
@@ -240,8 +241,44 @@ def test_impossible_problems(change: dict[str, object]) -> None:
 
 
 def test_windows_that_do_not_fit_are_impossible() -> None:
-    with pytest.raises(Exception, match="layer problem"):
+    with pytest.raises(NetworkError, match="whose window does not fit"):
         LayerProblem("conv2d", 4, 3, 3, 4, kernel_size=(5, 5))
+    with pytest.raises(NetworkError, match="padding is more than half"):
+        LayerProblem("max_pool", 4, 3, 3, 4, kernel_size=(3, 3), padding=(0, 2))
+
+
+def test_linear_layers_read_a_flat_input() -> None:
+    with pytest.raises(NetworkError, match="not flat"):
+        LayerProblem("linear", 4, 1, 2, 4)
+
+
+def test_operations_without_weights_make_the_channels_that_they_read() -> None:
+    assert LayerProblem("flatten", 4, 2, 3, 24).out_channels == 24
+    for op in ("relu", "add", "concat", "batch_norm", "max_pool", "scale", "flatten"):
+        with pytest.raises(NetworkError, match="another number of channels than the"):
+            LayerProblem(op, 4, 2, 3, 6)
+
+
+WINDOW = {"kernel_size": (3, 3), "stride": (2, 1), "padding": (0, 1)}
+FIELDS = {**WINDOW, "groups": 2, "activation": "relu", "residual": True}
+TAKES = {
+    "conv2d": {*FIELDS},
+    **{op: {*WINDOW, "activation"} for op in ("max_pool", "avg_pool")},
+    **{op: {"activation", "residual"} for op in ("linear", "batch_norm")},
+    **{op: {"activation"} for op in ("add", "mul", "scale")},
+}
+
+
+@pytest.mark.parametrize("op", sorted({*OPERATIONS, "scale"}))
+def test_operations_take_no_fields_that_they_do_not_have(op: str) -> None:
+    taken = TAKES.get(op, set())
+    size = 1 if op == "linear" else 4
+    whole = LayerProblem(
+        op, 8, size, size, 128 if op == "flatten" else 8, **{name: FIELDS[name] for name in taken}
+    )
+    for name in FIELDS.keys() - taken:
+        with pytest.raises(NetworkError, match=f"layer problem with {name}, which {op} does not take"):
+            replace(whole, **{name: FIELDS[name]})
 
 
 DEPTHWISE = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), (2, 2), (1, 1), groups=8)
@@ -260,7 +297,7 @@ def test_two_convolutions_in_one_problem() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"op": "relu", "out_channels": 6}, {"groups": 2}, {"residual": True}, {"stride": (1, 2), "in_width": 9},
+        {"op": "relu", "activation": "", "out_channels": 6}, {"groups": 2}, {"residual": True}, {"stride": (1, 2), "in_width": 9},
         {"kernel_size": (3, 3), "in_height": 6, "in_width": 7}, {"padding": (1, 0), "in_height": 2},
     ],
 )  # fmt: skip
@@ -274,7 +311,7 @@ def test_layers_that_nothing_can_follow(change: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"op": "max_pool"}, {"groups": 4}, {"groups": 1}, {"out_channels": 16}, {"density": 0.5},
+        {"op": "max_pool", "groups": 1}, {"groups": 4}, {"groups": 1}, {"out_channels": 16}, {"density": 0.5},
         {"kernel_size": (1, 1)}, {"in_channels": 4, "out_channels": 4, "groups": 4}, {"in_height": 5}, {"in_width": 4},
     ],
 )  # fmt: skip

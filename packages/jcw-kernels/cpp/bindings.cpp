@@ -28,7 +28,7 @@ using Array = nb::ndarray<nb::numpy, float, nb::ndim<2>>;
 class Engine {
  public:
   Engine(nb::bytes file, int threads, const std::string& isa)
-      : program_(jcw::Model::parse({static_cast<const std::byte*>(file.data()), file.size()}), threads, isa) {}
+      : program_(jcw::Model::parse({static_cast<const std::byte*>(file.data()), file.size()}), some(threads), isa) {}
 
   Array run(const Images& images) {
     const std::int64_t count = count_of(images), outputs = program_.output_floats();
@@ -82,6 +82,11 @@ class Engine {
   int threads() const { return program_.threads(); }
 
  private:
+  static int some(int threads) {
+    if (threads < 1) throw nb::value_error("threads is below 1");
+    return threads;
+  }
+
   std::int64_t count_of(const Images& images) const {
     const auto size = static_cast<std::int64_t>(images.size());
     if (size % program_.input_floats()) throw nb::value_error("not a whole number of images");
@@ -128,6 +133,8 @@ double copy_gbytes() {
 
 NB_MODULE(_engine, m) {
   const nb::module_ errors = nb::module_::import_("jcw_core.errors");
+  // What is registered last is asked first, so the base class comes before the others.
+  nb::exception<jcw::Error>(m, "EngineError", errors.attr("JcwError"));
   nb::exception<jcw::FormatError>(m, "EngineFormatError", errors.attr("FormatError"));
   nb::exception<jcw::DeviceError>(m, "EngineDeviceError", errors.attr("DeviceError"));
   nb::class_<Engine>(m, "Engine", "A loaded model, bound to memory and kernels.")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -21,3 +22,11 @@ def isa(request: pytest.FixtureRequest) -> str:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Seeded by the test's name; a failure repeats."""
     return np.random.default_rng(list(request.node.nodeid.encode()))
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    """``jcw-device``: the one named by JCW_DEVICE_PROGRAM, or else built here."""
+    from device_program import built
+
+    return os.environ.get("JCW_DEVICE_PROGRAM") or built()

@@ -102,11 +102,16 @@ PROBLEMS = [
     LayerProblem("conv2d", 8, 10, 9, 8, (5, 5), (1, 1), (2, 2), groups=8, activation="hardswish"),
     LayerProblem("conv2d", 8, 10, 9, 8, (3, 3), (1, 1), (1, 1), groups=2),
     LayerProblem("conv2d", 8, 1, 1, 8, activation="sigmoid"),
+    LayerProblem("conv2d", 32, 8, 8, 1, (3, 3), (1, 1), (1, 1), density=0.1),
+    LayerProblem("conv2d", 16, 10, 9, 8, (3, 3), (1, 1), (1, 1), groups=8, density=0.5),
+    LayerProblem("conv2d", 8, 7, 7, 8, (7, 7), groups=8),
     LayerProblem("linear", 30, 1, 1, 7, density=0.5, residual=True),
+    LayerProblem("linear", 512, 1, 1, 1, density=0.1),
     LayerProblem("max_pool", 8, 10, 9, 8, (3, 3), (2, 2), (1, 1)),
     LayerProblem("avg_pool", 8, 7, 7, 8, (7, 7)),
     LayerProblem("global_avg_pool", 8, 10, 9, 8),
     LayerProblem("flatten", 8, 10, 9, 720),
+    LayerProblem("flatten", 20, 60, 60, 72_000),
     LayerProblem("add", 8, 10, 9, 8, activation="relu"),
     LayerProblem("mul", 8, 10, 9, 8),
     LayerProblem("scale", 8, 10, 9, 8),
@@ -116,3 +121,8 @@ PROBLEMS = [
     *(LayerProblem(name, 8, 10, 9, 8) for name in sorted(ACTIVATIONS)),
 ]
 """Every kind of layer that a device may have to time."""
+
+
+def rounding(problem: LayerProblem) -> float:
+    """By how many multiply-accumulates whole weight groups may miss a problem's density."""
+    return 4 * problem.out_height * problem.out_width if 0 < problem.density < 1 else 0

@@ -7,7 +7,7 @@ import json
 import kernel_reference as reference
 import numpy as np
 import pytest
-from kernel_samples import PAIRS, PROBLEMS
+from kernel_samples import PAIRS, PROBLEMS, rounding
 from safetensors import safe_open
 
 from jcw_core.problem import LayerProblem
@@ -29,6 +29,13 @@ def test_what_is_timed_stands_last(problem, rng, tmp_path):
     _, first, names, _ = contents(problem, rng, tmp_path)
     assert names[first:] == (["layer"] if problem.then is None else ["layer", "then"])
     assert ("other" in names) == (problem.then or problem).residual
+
+
+@pytest.mark.parametrize("problem", [problem for problem in PROBLEMS if problem.macs or not problem.density])
+def test_layers_have_the_density_that_was_asked_for(problem, rng):
+    file, _ = layer_file(problem, rng)
+    macs = sum(step.macs for step in Program(file).profile(rounds=1) if step.unit in ("layer", "then"))
+    assert macs == pytest.approx(problem.macs, abs=rounding(problem))
 
 
 def weight_of(tensors, name: str, problem: LayerProblem):

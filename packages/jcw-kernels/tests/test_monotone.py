@@ -6,10 +6,10 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
-from test_device import program  # noqa: F401  the fixture that builds jcw-device
+from device_program import layer_file
 
 from jcw_core.problem import LayerProblem
 
@@ -18,7 +18,12 @@ LAYERS = {
     "stride 2": LayerProblem("conv2d", 32, 14, 14, 64, (3, 3), (2, 2), (1, 1)),
     "1 x 1": LayerProblem("conv2d", 128, 7, 7, 64),
     "1 x 1, then depthwise": LayerProblem(
-        "conv2d", 128, 7, 7, 64, then=LayerProblem("conv2d", 64, 7, 7, 64, (3, 3), padding=(1, 1), groups=64)
+        "conv2d",
+        32,
+        14,
+        14,
+        64,
+        then=LayerProblem("conv2d", 64, 14, 14, 64, (3, 3), (2, 2), (1, 1), groups=64),
     ),
     "linear": LayerProblem("linear", 256, 1, 1, 100),
 }
@@ -33,9 +38,8 @@ def valgrind() -> str:
     return found
 
 
-def instructions(valgrind: str, program: str, layer: LayerProblem, isa: str, folder) -> int:  # noqa: F811
-    file = folder / "layers.jsonl"
-    file.write_text(json.dumps(asdict(layer)) + "\n")
+def instructions(valgrind: str, program: str, layer: LayerProblem, isa: str, folder) -> int:
+    file = layer_file(folder / "layers.jsonl", layer)
     done = subprocess.run(
         [
             *(valgrind, "--tool=callgrind", f"--callgrind-out-file={folder / 'callgrind.out'}"),
@@ -46,12 +50,14 @@ def instructions(valgrind: str, program: str, layer: LayerProblem, isa: str, fol
         text=True,
         check=True,
     )
+    (kernel,) = json.loads(done.stdout.splitlines()[0])["kernels"]
+    assert kernel.endswith("+depthwise") == (layer.then is not None)
     return int(re.search(r"Collected : (\d+)", done.stderr)[1])
 
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("isa", ["avx2"])
-def test_fewer_weights_never_take_more_instructions(name, isa, program, valgrind, tmp_path):  # noqa: F811
+def test_fewer_weights_never_take_more_instructions(name, isa, program, valgrind, tmp_path):
     described = subprocess.run([program, "describe"], capture_output=True, text=True, check=True)
     if isa not in json.loads(described.stdout)["isas"]:
         pytest.skip(f"{isa} is not available here")

@@ -15,6 +15,8 @@ from jcw_core.model import Model
 from jcw_core.network_builder import NetworkBuilder
 from jcw_core.ops import ACTIVATIONS
 from jcw_kernels import available_isas, chosen_isa, compile_model
+from jcw_kernels._engine import Engine
+from jcw_kernels.artefact import serialize
 
 
 @pytest.fixture
@@ -59,6 +61,13 @@ def test_wrong_threads(threads, rng):
     network = conv_network((1, 4, 4), 1, (1, 1))
     with pytest.raises(JcwError, match="threads"):
         compile_model(Model(network, weights_for(network, rng)), threads=threads)
+
+
+@pytest.mark.parametrize("threads", [0, -1])
+def test_the_engine_itself_runs_no_program_without_threads(threads, rng):
+    network = conv_network((1, 4, 4), 1, (1, 1))
+    with pytest.raises(ValueError, match="threads is below 1"):
+        Engine(serialize(Model(network, weights_for(network, rng))), threads)
 
 
 def test_unknown_isa_lists_what_there_is():

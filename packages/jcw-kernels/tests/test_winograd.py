@@ -10,7 +10,7 @@ import pytest
 from kernel_samples import EPS, conv_network, poisoned, weights_for
 from numpy.lib.stride_tricks import sliding_window_view
 
-from jcw_core.errors import DeviceError
+from jcw_core.errors import JcwError
 from jcw_core.model import Model
 from jcw_core.network_builder import NetworkBuilder
 from jcw_core.problem import LayerProblem
@@ -201,5 +201,5 @@ def test_forced_by_the_environment(isa, monkeypatch):
     monkeypatch.setenv("JCW_WINOGRAD", "always")
     assert chosen(isa, 0.05) == "winograd"
     monkeypatch.setenv("JCW_WINOGRAD", "perhaps")
-    with pytest.raises(DeviceError, match="'perhaps', expected always or never"):
+    with pytest.raises(JcwError, match="'perhaps', expected always or never"):
         chosen(available_isas()[0])

@@ -17,6 +17,7 @@ from wheels import (
     PACKAGE,
     SANITIZE,
     SANITIZER_OPTIONS,
+    UNDER_EMULATION,
     UNDER_SANITIZERS,
     build_wheels,
     command_line,
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     programs = root / "usr" / "bin"
     preload = SANITIZERS if sanitize else ""
     python = launcher(programs / "python-emulated", programs / f"python{PYTHON}", root, preload)
-    return run_tests(python, site, environment, tests, UNDER_SANITIZERS if sanitize else ())
+    return run_tests(python, site, environment, tests, UNDER_SANITIZERS if sanitize else UNDER_EMULATION)
 
 
 def require_tools() -> None:

@@ -19,7 +19,11 @@ SANITIZE = {"cmake.define.JCW_SANITIZE": "ON", "cmake.build-type": "RelWithDebIn
 SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
 """Environment for it: Python itself frees little of what it holds at its end."""
 
+UNDER_EMULATION = (f"--ignore={PACKAGE / 'tests' / 'test_limits.py'}",)
+"""An emulator has its own use of memory, and sanitizers reserve more than those tests allow."""
+
 UNDER_SANITIZERS = (
+    *UNDER_EMULATION,
     "-p",
     "no:faulthandler",
     f"--ignore={PACKAGE / 'tests' / 'test_monotone.py'}",

@@ -1,9 +1,10 @@
-"""Units: the operations of a network as an engine runs them and a device times them.
+"""Units: the operations of a network as a device times them.
 
 Batch norm folds into the convolution before it; a residual add and an activation happen while the
-accumulators are in registers. A depthwise convolution runs together with the 1 x 1 convolution before
-it, so that what lies between them need not go to memory. The engine executes units and the latency
-model costs units, so both read them from here.
+accumulators are in registers. A depthwise convolution belongs to the unit of the 1 x 1 convolution before
+it, since an engine may run both a few channels at a time, so that what lies between them need not go to
+memory: what the two cost is not the sum of what each costs. The latency model costs units; an engine is
+given their parts and decides itself which of them it runs together.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def _host(network: Network, node: Node, units: list[Unit], made: dict[str, int])
 
 
 def _is_second(network: Network, unit: Unit, node: Node) -> bool:
-    """True for a depthwise convolution after a unit that it can run together with."""
+    """True for a depthwise convolution that an engine may run together with the unit before it."""
     if not network.is_depthwise(node) or pair(node.attributes, "kernel_size") == (1, 1):
         return False
     if unit.node.op != "conv2d" or unit.residual is not None or unit.then is not None:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from jcw_core.errors import NetworkError
 from jcw_core.ops import ACTIVATIONS, OPERATIONS
+
+_WINDOWED = frozenset({"conv2d", "max_pool", "avg_pool"})
+_WEIGHTED = frozenset({"conv2d", "linear", "batch_norm"})
+
+_TAKEN_BY = {
+    "kernel_size": _WINDOWED,
+    "stride": _WINDOWED,
+    "padding": _WINDOWED,
+    "groups": frozenset({"conv2d"}),
+    "activation": _WINDOWED | _WEIGHTED | {"add", "mul", "scale"},
+    "residual": _WEIGHTED,
+}
+"""The operations for which a field may differ from its default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +39,8 @@ class LayerProblem:
             1 x 1 convolution of stride 1, without padding and residual, has one.
 
     Raises:
-        NetworkError: a size below 1, a window larger than the input, an unknown operation, a density
-            outside [0, 1], a second convolution that does not go with the first.
+        NetworkError: a size below 1, a window larger than the input, an unknown operation, a field that the
+            operation has no use for, a density outside [0, 1], a second convolution that does not go with the first.
     """
 
     op: str
@@ -55,12 +68,32 @@ class LayerProblem:
             raise NetworkError(f"layer problem of unknown operation {self.op!r}")
         if self.activation and self.activation not in ACTIVATIONS:
             raise NetworkError(f"layer problem with unknown activation {self.activation!r}")
+        self._check_fields()
         if self.in_channels % self.groups or self.out_channels % self.groups:
             raise NetworkError(f"layer problem whose channels do not divide into its groups: {self}")
         if min(self.out_height, self.out_width) < 1:
             raise NetworkError(f"layer problem whose window does not fit its input: {self}")
+        if self.op == "max_pool" and any(
+            2 * p > k for p, k in zip(self.padding, self.kernel_size, strict=True)
+        ):
+            raise NetworkError(f"layer problem whose padding is more than half its window: {self}")
         if self.then is not None:
             self._check_second(self.then)
+
+    def _check_fields(self) -> None:
+        for field in fields(self):
+            if (
+                self.op not in _TAKEN_BY.get(field.name, (self.op,))
+                and getattr(self, field.name) != field.default
+            ):
+                raise NetworkError(f"layer problem with {field.name}, which {self.op} does not take: {self}")
+        if self.op == "linear" and (self.in_height, self.in_width) != (1, 1):
+            raise NetworkError(f"layer problem of a linear layer whose input is not flat: {self}")
+        made = self.in_channels * (self.in_height * self.in_width if self.op == "flatten" else 1)
+        if self.op not in ("conv2d", "linear") and self.out_channels != made:
+            raise NetworkError(
+                f"layer problem with another number of channels than the {made} that it makes: {self}"
+            )
 
     def _check_second(self, then: LayerProblem) -> None:
         window = (self.kernel_size, self.stride, self.padding)

@@ -67,7 +67,7 @@ class Planner {
     }
     place_large();
     place_slots();
-    if (plan_.floats > kLargestArena) throw FormatError("the network needs more than 8 GB for its activations");
+    if (plan_.floats > kLargestArena) throw DeviceError("the network needs more than 8 GB for its activations");
     return std::move(plan_);
   }
 
@@ -187,7 +187,7 @@ void Arena::guard([[maybe_unused]] std::int64_t begin, [[maybe_unused]] std::int
 }
 
 void Scratch::reserve(std::int64_t floats) {
-  if (floats > kLargestArena) throw FormatError("a layer needs more than 8 GB for what it computes with");
+  if (floats > kLargestArena) throw DeviceError("a layer needs more than 8 GB for what it computes with");
   floats_ = std::max(floats_, (floats + kBlock - 1) / kBlock * kBlock);
 }
 

@@ -95,7 +95,7 @@ class Binder {
 
 Step make_convolution(const Binder& binder, const Operation& o);
 Step make_tiled_convolution(const Binder& binder, const Operation& o);  // with Step::groupwise
-// Whether a layer with this share of kept weights is to be made by make_winograd. Throws DeviceError when the
+// Whether a layer with this share of kept weights is to be made by make_winograd. Throws UsageError when the
 // environment variable JCW_WINOGRAD is neither "always" nor "never".
 bool winograd_pays(const Binder& binder, const Operation& o, double density);
 Step make_winograd(const Binder& binder, const Operation& o);  // without density and macs

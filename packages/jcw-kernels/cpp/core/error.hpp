@@ -22,6 +22,11 @@ struct FormatError : Error {
   using Error::Error;
 };
 
+// An option or a setting that makes no sense, whatever is run.
+struct UsageError : Error {
+  using Error::Error;
+};
+
 // Something this machine or build cannot do.
 struct DeviceError : Error {
   using Error::Error;

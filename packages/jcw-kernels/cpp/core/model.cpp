@@ -11,6 +11,7 @@
 #include "json.hpp"
 #include "safetensors.hpp"
 #include "shapes.hpp"
+#include "windows.hpp"
 
 namespace jcw {
 namespace {
@@ -117,6 +118,17 @@ void read_weights(const Safetensors& file, Unit& unit) {
   unit.bias = floats(tensor(file, bias), bias, unit.out_channels);
 }
 
+// An attribute that an operation does not have may be there, but must not ask for anything.
+void check_attributes(const Unit& unit) {
+  const auto refuse = [&](const char* what) { throw FormatError("unit " + unit.name + ": takes no " + what); };
+  const bool plain = unit.kernel == Pair{1, 1} && unit.stride == Pair{1, 1} && unit.padding == Pair{0, 0};
+  if (!plain && !is_windowed(unit)) refuse("window");
+  if (unit.groups != 1 && unit.op != Op::conv2d) refuse("groups");
+  const bool moves = unit.op == Op::concat || unit.op == Op::flatten || unit.op == Op::global_avg_pool;
+  if (unit.activation != Activation::none && moves) refuse("activation");
+  if (unit.residual >= 0 && !unit.weighted()) refuse("residual");
+}
+
 }  // namespace
 
 Unit read_unit(const Json& entry, int known_tensors) {
@@ -133,6 +145,7 @@ Unit read_unit(const Json& entry, int known_tensors) {
   unit.kernel = pair(entry, "kernel_size", 1, {1, 1});
   unit.stride = pair(entry, "stride", 1, {1, 1});
   unit.padding = pair(entry, "padding", 0, {0, 0});
+  check_attributes(unit);
   return unit;
 }
 

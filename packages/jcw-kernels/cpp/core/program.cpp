@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <stdexcept>
 
+#include "error.hpp"
 #include "isa.hpp"
 
 namespace jcw {
@@ -15,7 +17,7 @@ double now() {
 
 }  // namespace
 
-Program::Program(Model model, int threads, const std::string& isa)
+Program::Program(Model model, int threads, const std::string& isa) try
     : model_(std::move(model)),
       kernels_(&choose_isa(isa)),
       lowered_(lower(model_)),
@@ -28,6 +30,9 @@ Program::Program(Model model, int threads, const std::string& isa)
   steps_ = make_steps({&model_, &lowered_, &plan_, arena_.data(), &scratch_, &image_, kernels_});
   scratch_.allocate(threads);
   for (Unit& unit : model_.units) unit.weight = {};  // the steps hold them packed
+} catch (const std::logic_error& error) {
+  // A step would read outside its tensors: the engine's mistake, but one that callers can report.
+  throw Error(error.what());
 }
 
 std::size_t Program::first_step(int unit) const {

@@ -12,7 +12,7 @@ namespace jcw {
 
 class Program {
  public:
-  // `isa` is a name or "" for the best. Throws FormatError or DeviceError.
+  // `isa` is a name or "" for the best. Throws Error.
   Program(Model model, int threads, const std::string& isa);
 
   const Model& model() const { return model_; }

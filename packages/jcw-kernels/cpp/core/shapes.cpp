@@ -75,7 +75,7 @@ void infer_shapes(const Model& model, Unit& unit) {
     const bool scales = unit.op == Op::mul && second == Shape{unit.in.channels, 1, 1};
     if (second != unit.in && !scales) fail(unit, "inputs are " + shown(unit.in) + " and " + shown(second));
   }
-  if (unit.residual >= 0 && (!unit.weighted() || model.shape(unit.residual) != unit.out))
+  if (unit.residual >= 0 && model.shape(unit.residual) != unit.out)
     fail(unit, "the residual is " + shown(model.shape(unit.residual)) + ", the output " + shown(unit.out));
 }
 

@@ -155,7 +155,7 @@ bool winograd_pays(const Binder& binder, const Operation& o, double density) {
   if (const char* forced = std::getenv("JCW_WINOGRAD")) {
     const std::string wanted = forced;
     if (wanted == "always" || wanted == "never") return wanted == "always";
-    throw DeviceError("JCW_WINOGRAD is '" + wanted + "', expected always or never");
+    throw UsageError("JCW_WINOGRAD is '" + wanted + "', expected always or never");
   }
   return density >= cost(unit, binder.tensor(o.write).layout, binder.kernels());
 }

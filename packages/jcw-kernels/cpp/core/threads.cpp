@@ -1,5 +1,10 @@
 #include "threads.hpp"
 
+#include <exception>
+#include <string>
+
+#include "error.hpp"
+
 namespace jcw {
 namespace {
 
@@ -26,10 +31,18 @@ void wait_while(const std::atomic<T>& value, T old) {
 }  // namespace
 
 Threads::Threads(int count) {
-  for (int part = 1; part < count; ++part) workers_.emplace_back([this, part] { serve(part); });
+  try {
+    for (int part = 1; part < count; ++part) workers_.emplace_back([this, part] { serve(part); });
+  } catch (const std::exception&) {
+    const int started = this->count();
+    stop();
+    throw DeviceError("only " + std::to_string(started) + " of " + std::to_string(count) + " threads could be started");
+  }
 }
 
-Threads::~Threads() {
+Threads::~Threads() { stop(); }
+
+void Threads::stop() {
   stop_ = true;
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();

@@ -10,7 +10,7 @@ namespace jcw {
 
 class Threads {
  public:
-  // The caller counts as one: `count` - 1 threads are started.
+  // The caller counts as one: `count` - 1 threads are started. Throws DeviceError when the system has no more.
   explicit Threads(int count);
   ~Threads();
   Threads(const Threads&) = delete;
@@ -23,6 +23,7 @@ class Threads {
 
  private:
   void serve(int part);
+  void stop();
 
   std::vector<std::thread> workers_;
   const std::function<void(int)>* work_ = nullptr;

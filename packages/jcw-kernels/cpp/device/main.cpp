@@ -9,7 +9,7 @@
 //       FILE has one JSON object per line: the fields of jcw_core.problem.LayerProblem. As many layers as fit
 //       in memory are prepared at a time, then visited once per round. For each such batch one line says
 //       which kernels it runs, and one per round how long each layer took for one image; `first` counts layers from 0:
-//         {"first": 0, "kernels": ["sparse", "dense + depthwise", ...], "macs": [...]}
+//         {"first": 0, "kernels": ["sparse", "dense, depthwise", ...], "macs": [...]}
 //         {"first": 0, "round": 0, "seconds": [0.00123, null, ...]}
 //       null is a layer that this machine cannot hold; standard error says why.
 //   jcw-device run MODEL...
@@ -44,10 +44,12 @@ using Batch = std::vector<std::unique_ptr<jcw::Timed>>;
 // Layers that are in memory at one time; the smallest boards have 512 MB.
 constexpr std::int64_t kBatchBytes = 256 << 20;
 
-std::string contents(const std::string& path) {
+std::string contents(const std::string& path) try {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw jcw::FormatError(path + ": cannot be opened");
   return {std::istreambuf_iterator<char>(file), {}};
+} catch (const std::ios_base::failure&) {
+  throw jcw::FormatError(path + ": cannot be read");
 }
 
 std::vector<std::string> lines_of(const std::string& path) {
@@ -76,15 +78,15 @@ struct Work {
   double macs = 0.0;
 };
 
-// What is timed of a layer: the last step of each of its units, since those before it only copy.
+// What is timed of a layer: its steps, copies around the others left out.
 Work work_of(const jcw::Timed& layer) {
   Work work;
-  const std::vector<jcw::Step>& steps = layer.program().steps();
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].unit < layer.first() || (i + 1 < steps.size() && steps[i + 1].unit == steps[i].unit)) continue;
-    work.kernels.append(work.kernels.empty() ? "" : " + ").append(steps[i].kernel);
-    work.macs += steps[i].macs;
+  for (const jcw::Step& step : layer.program().steps()) {
+    if (step.unit < layer.first() || step.kernel == "copy") continue;
+    work.kernels.append(work.kernels.empty() ? "" : ", ").append(step.kernel);
+    work.macs += step.macs;
   }
+  if (work.kernels.empty()) work.kernels = "copy";
   return work;
 }
 
@@ -100,21 +102,21 @@ void print_layers(const Batch& batch, std::size_t first) {
   std::fflush(stdout);
 }
 
-// Bytes that the layer takes, 0 when the machine cannot hold it.
-std::int64_t prepare(const std::string& line, std::size_t number, Batch& batch, const jcw::Options& options) try {
+// Fills the layer's place, which stays null when the machine cannot hold it. Returns the bytes that it takes.
+std::int64_t prepare(const std::string& line, std::size_t number, std::unique_ptr<jcw::Timed>& place,
+                     const jcw::Options& options) try {
   jcw::Layer layer = jcw::parse_layer(line);
   const std::int64_t weights = layer.weight_bytes();
-  batch.push_back(nullptr);
-  batch.back() = std::make_unique<jcw::Timed>(bind(std::move(layer.model), options), layer.unit);
-  return weights + batch.back()->program().memory_floats() * static_cast<std::int64_t>(sizeof(float));
-} catch (const jcw::FormatError& error) {
-  throw jcw::FormatError("layer " + std::to_string(number) + ": " + error.what());
+  place = std::make_unique<jcw::Timed>(bind(std::move(layer.model), options), layer.unit);
+  return weights + place->program().memory_floats() * static_cast<std::int64_t>(sizeof(float));
 } catch (const std::bad_alloc&) {
   std::fprintf(stderr, "jcw-device: layer %zu: not enough memory\n", number);
   return 0;
 } catch (const jcw::DeviceError& error) {
   std::fprintf(stderr, "jcw-device: layer %zu: %s\n", number, error.what());
   return 0;
+} catch (const jcw::Error& error) {
+  throw jcw::Error("layer " + std::to_string(number) + ": " + error.what());
 }
 
 void time_layers(const jcw::Options& options) {
@@ -125,7 +127,8 @@ void time_layers(const jcw::Options& options) {
     std::int64_t bytes = 0;
     while (first + batch.size() < lines.size() && bytes < kBatchBytes) {
       const std::size_t number = first + batch.size();
-      bytes += prepare(lines[number], number, batch, options);
+      batch.push_back(nullptr);
+      bytes += prepare(lines[number], number, batch.back(), options);
     }
     print_layers(batch, first);
     time_batch(batch, first, 1.0, options);

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "core/error.hpp"
+
 namespace jcw {
 namespace {
 

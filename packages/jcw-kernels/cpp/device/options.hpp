@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
-
 namespace jcw {
 
 struct Options {
@@ -15,10 +13,6 @@ struct Options {
   int threads = 1, rounds = 1;
   double visit_ms = 0;  // 0: what fits the command
   bool once = false;
-};
-
-struct UsageError : Error {
-  using Error::Error;
 };
 
 // Throws UsageError.

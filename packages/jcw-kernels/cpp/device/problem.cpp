@@ -64,7 +64,9 @@ class Weights {
     unit.bias.assign(rows, 0.5f);
     unit.weight.assign(rows * positions, 0.0f);
     if (density <= 0) return;
-    const std::vector<bool> kept = keep((rows + kGroup - 1) / kGroup * positions, unit.groups == unit.out_channels ? 1.0 : density);
+    // By channel nothing is pruned; one that is ungrouped, of one channel, is a convolution like any other.
+    const bool by_channel = unit.depthwise() && unit.groups > 1;
+    const std::vector<bool> kept = keep((rows + kGroup - 1) / kGroup * positions, by_channel ? 1.0 : density);
     for (std::size_t i = 0; i < unit.weight.size(); ++i)
       if (kept[i / positions / kGroup * positions + i % positions]) unit.weight[i] = pool_[i % kPool];
   }
@@ -82,17 +84,37 @@ class Weights {
   std::vector<float> pool_;
 };
 
+// What a program's header calls the operation. A batch norm has the attributes of a linear layer.
+std::string engine_op(const std::string& op) {
+  if (op == "activation") throw FormatError("unknown operation 'activation'");
+  return is_one_of(op, kActivations) ? "activation" : op == "scale" ? "mul" : op == "batch_norm" ? "linear" : op;
+}
+
+bool chooses_channels(const std::string& op) { return op == "conv2d" || op == "linear"; }
+
+// Other operations make as many channels as they read, or one for each value.
+void check_channels(const Json& problem, const std::string& op, const Shape& in) {
+  const Json* given = problem.find("out_channels");
+  if (!given || chooses_channels(op)) return;
+  const std::int64_t made = op == "flatten" ? in.size() : in.channels;
+  if (given->integer("out_channels", 1, kLargestTensor) != made)
+    throw FormatError("out_channels is not the " + std::to_string(made) + " that " + op + " makes");
+}
+
 // The unit as a program's header would describe it, its inputs left open: the names of the fields are the same.
 Unit unit_of(const Json& problem, const std::string& name) {
   const std::string op = problem.at("op").text("op");
-  Json::Object entry = {{"name", Json{name}}, {"inputs", Json{Json::Array{}}}};
+  Json::Object entry = {{"name", Json{name}}, {"inputs", Json{Json::Array{}}}, {"op", Json{engine_op(op)}}};
+  for (const char* key : {"groups", "kernel_size", "stride", "padding"})
+    if (const Json* value = problem.find(key)) entry.push_back({key, *value});
+  const Json* channels = problem.find("out_channels");
+  if (channels && chooses_channels(op)) entry.push_back({"out_channels", *channels});
+  const Json* fused = problem.find("activation");
   if (is_one_of(op, kActivations)) {
-    entry.push_back({"op", Json{std::string("activation")}});
+    if (fused && !fused->text("activation").empty()) throw FormatError(op + " takes no activation");
     entry.push_back({"activation", Json{op}});
-  } else {
-    entry.push_back({"op", Json{std::string(op == "scale" ? "mul" : op == "batch_norm" ? "conv2d" : op)}});
-    for (const char* key : {"activation", "out_channels", "groups", "kernel_size", "stride", "padding"})
-      if (const Json* value = problem.find(key)) entry.push_back({key, *value});
+  } else if (fused) {
+    entry.push_back({"activation", *fused});
   }
   return read_unit(Json{std::move(entry)}, 1);
 }
@@ -149,10 +171,14 @@ Layer build(const Json& problem) {
   Layer layer;
   Model& model = layer.model;
   model.input = {size_of(problem, "in_channels"), size_of(problem, "in_height"), size_of(problem, "in_width")};
-  if (op == "concat") model.input.channels = (model.input.channels + 1) / 2;
   Unit unit = unit_of(problem, "layer");
+  check_channels(problem, op, model.input);
+  if (op == "concat") model.input.channels = (model.input.channels + 1) / 2;
   unit.inputs = add_sources(model, op);
-  if (op == "batch_norm") unit.out_channels = unit.groups = model.input.channels;
+  if (op == "batch_norm") {
+    unit.op = Op::conv2d;
+    unit.out_channels = unit.groups = model.input.channels;
+  }
   const Json* then = second_of(problem);
   Unit second = then ? unit_of(*then, "then") : Unit{};
   if (then) check_second(problem, unit, *then, second);

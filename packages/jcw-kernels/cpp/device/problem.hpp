@@ -17,7 +17,8 @@ struct Layer {
 };
 
 // Reads a JSON object with the fields of jcw_core.problem.LayerProblem, and gives the layer random
-// weights pruned to its density. Fields that are left out have the defaults of that class. Throws FormatError.
+// weights pruned to its density. Fields that are left out have the defaults of that class. Throws FormatError, also for
+// what that class refuses.
 Layer parse_layer(const std::string& line);
 
 }  // namespace jcw

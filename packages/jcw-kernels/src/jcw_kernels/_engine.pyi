@@ -5,6 +5,9 @@ import numpy
 from numpy.typing import NDArray
 
 
+class EngineError(jcw_core.errors.JcwError):
+    pass
+
 class EngineFormatError(jcw_core.errors.FormatError):
     pass
 

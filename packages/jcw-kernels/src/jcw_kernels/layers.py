@@ -89,7 +89,9 @@ def _unit(name: str, problem: LayerProblem, inputs: list[int]) -> dict[str, Any]
     window = {key: list(getattr(problem, key)) for key in _WINDOW}
     if problem.op == "batch_norm":
         return unit | {"op": "conv2d", "out_channels": problem.in_channels, "groups": problem.in_channels}
-    return unit | window | {"out_channels": problem.out_channels, "groups": problem.groups}
+    if problem.op in ("conv2d", "linear"):
+        unit |= {"out_channels": problem.out_channels, "groups": problem.groups}
+    return unit | window
 
 
 def _weights(name: str, problem: LayerProblem, rng: np.random.Generator) -> Tensors:
@@ -99,7 +101,7 @@ def _weights(name: str, problem: LayerProblem, rng: np.random.Generator) -> Tens
     pool = rng.standard_normal(_POOL, dtype=np.float32)
     bias = np.resize(pool, problem.out_channels)
     positions = problem.in_channels // groups * kernel[0] * kernel[1]
-    if groups == problem.out_channels:
+    if problem.is_depthwise or problem.op == "batch_norm":
         weight = np.resize(pool, (problem.out_channels, positions))
         return {f"{name}.bias": bias, f"{name}.weight": weight * np.float32(problem.density > 0)}
     count = weight_groups(problem.out_channels) * positions

@@ -62,7 +62,8 @@ class Program:
 
     Raises:
         FormatError: ``file`` is damaged; the message names the tensor or unit.
-        DeviceError: this machine lacks the instruction set or the memory.
+        DeviceError: this machine lacks the instruction set, the memory or the threads.
+        JcwError: ``threads`` is out of range; ``JCW_WINOGRAD`` is neither ``always`` nor ``never``.
     """
 
     def __init__(self, file: bytes, *, threads: int = 1, isa: str = "") -> None:

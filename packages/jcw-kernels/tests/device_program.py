@@ -1,0 +1,47 @@
+"""``jcw-device`` built from this checkout, what it says and what it complains about."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from jcw_core.problem import LayerProblem
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@cache
+def built() -> str:
+    """A static program for this machine; after the first time only what has changed is compiled."""
+    if shutil.which("cmake") is None or shutil.which("c++") is None:
+        pytest.skip("building jcw-device takes cmake and a C++ compiler")
+    build = PACKAGE / "build" / "device"
+    options = ["-DJCW_PYTHON=OFF", "-DJCW_DEVICE=ON"]
+    subprocess.run(["cmake", "-S", PACKAGE, "-B", build, *options], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", build, "--parallel", "2"], check=True, capture_output=True)
+    return str(build / "jcw-device")
+
+
+def answer(*command: object, timeout: float | None = None) -> list[dict]:
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=timeout)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def complaint(*command: object) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    # An emulator may add warnings of its own.
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("jcw-device: ")]
+    return line
+
+
+def layer_file(path: Path, *problems: LayerProblem) -> Path:
+    path.write_text("".join(json.dumps(asdict(problem)) + "\n" for problem in problems))
+    return path

@@ -1,0 +1,163 @@
+"""Random programs, as the header of a model file may hold them, and what they compute in float64."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import kernel_reference as reference
+import numpy as np
+from kernel_reference import F64
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from jcw_core.pruning import density_mask
+
+CHANNELS = [1, 1, 2, 3, 4, 5, 8, 9, 16, 17, 33]
+SIZES = [1, 1, 2, 3, 5, 7, 8, 9, 14, 16, 17, 31, 33]
+
+
+class Draft:
+    """Units so far, the weights of those that have some, and the value of each tensor; tensor 0 is the image."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.units: list[dict[str, Any]] = []
+        self.weights: dict[str, NDArray[np.float32]] = {"unused": np.zeros(1, np.float32)}
+        shape = (self.pick(CHANNELS), self.pick(SIZES), self.pick(SIZES))
+        self.image = rng.standard_normal((1, *shape), dtype=np.float32)
+        self.values: list[F64] = [self.image[0].astype(np.float64)]
+
+    def pick(self, options: Sequence[Any]) -> Any:
+        return options[self.rng.integers(len(options))]
+
+    def source(self) -> int:
+        """One of the last tensors."""
+        return int(self.rng.integers(max(0, len(self.values) - 3), len(self.values)))
+
+    def like(self, *shape: int) -> list[int]:
+        """The tensors of a shape."""
+        return [i for i, value in enumerate(self.values) if value.shape == shape]
+
+    def append(
+        self, op: str, inputs: list[int], value: F64, activation: bool = True, **attributes: Any
+    ) -> None:
+        if activation and self.rng.random() < 0.6:
+            attributes["activation"] = self.pick(sorted(reference.ACTIVATE))
+            value = reference.ACTIVATE[attributes["activation"]](value)
+        self.units.append({"name": f"u{len(self.units)}", "op": op, "inputs": inputs, **attributes})
+        self.values.append(value)
+
+    def weighted(self, op: str, source: int, weight: F64, compute: Any, **attributes: Any) -> None:
+        """Append a convolution or linear layer: ``compute`` makes its value without bias from pruned weights."""
+        pruned = weight * density_mask(weight, self.pick([1.0, 1.0, 0.5, 0.1, 0.0])) / np.sqrt(weight[0].size)
+        arrays = {"weight": pruned, "bias": self.rng.standard_normal(len(weight))}
+        own = {f"u{len(self.units)}.{key}": array.astype(np.float32) for key, array in arrays.items()}
+        self.weights |= own
+        exact, bias = (array.astype(np.float64) for array in own.values())
+        value = compute(exact) + bias[:, None, None]
+        same = self.like(*value.shape)
+        if same and self.rng.random() < 0.5:
+            attributes["residual"] = self.pick(same)
+            value = value + self.values[attributes["residual"]]
+        self.append(op, [source], value, out_channels=len(weight), **attributes)
+
+    def convolve(self, source: int, out: int, groups: int, window: dict[str, list[int]]) -> None:
+        x = self.values[source]
+        weight = self.rng.standard_normal((out, len(x) // groups, *window["kernel_size"]))
+        self.weighted(
+            "conv2d",
+            source,
+            weight,
+            lambda w: reference.conv(x, w, window["stride"], window["padding"], groups),
+            groups=groups,
+            **window,
+        )
+
+    def window(self, source: int) -> dict[str, list[int]]:
+        kernel = self.rng.integers(1, 6, 2)
+        padding = self.rng.integers(0, kernel // 2 + 1)
+        kernel = np.minimum(kernel, np.array(self.values[source].shape[1:]) + 2 * padding)
+        window = {"kernel_size": kernel, "stride": self.rng.integers(1, 4, 2), "padding": padding}
+        return {key: sizes.tolist() for key, sizes in window.items()}
+
+    def file(self) -> bytes:
+        """A model file whose output is the last tensor."""
+        shape = list(self.values[0].shape)
+        return model_file({"input": shape, "units": self.units, "output": len(self.units)}, self.weights)
+
+
+def model_file(program: dict[str, Any], weights: dict[str, NDArray[np.float32]]) -> bytes:
+    return save(weights, {"format": "jcw-model/1", "program": json.dumps(program)})
+
+
+def conv2d(d: Draft) -> None:
+    source = d.source()
+    channels = len(d.values[source])
+    groups = d.pick([1, channels, *(g for g in range(1, channels + 1) if channels % g == 0)])
+    out = d.pick(CHANNELS) if groups == 1 else groups * d.pick([1, 1, 2, 3])
+    d.convolve(source, out, groups, d.window(source))
+
+
+def pair(d: Draft) -> None:
+    """A 1 x 1 convolution and the depthwise one of stride 2 that reads its output."""
+    width, size = d.pick(CHANNELS), d.pick([3, 5])
+    d.convolve(d.source(), width, 1, {"kernel_size": [1, 1], "stride": [1, 1], "padding": [0, 0]})
+    window = {"kernel_size": [size] * 2, "stride": [2, 2], "padding": [size // 2] * 2}
+    d.convolve(len(d.units), width, width, window)
+
+
+def linear(d: Draft) -> None:
+    flatten(d)
+    x = d.values[-1]
+    weight = d.rng.standard_normal((d.pick(CHANNELS), len(x)))
+    d.weighted("linear", len(d.units), weight, lambda w: np.tensordot(w, x, 1))
+
+
+def pool(d: Draft) -> None:
+    source, op = d.source(), d.pick(["max_pool", "avg_pool"])
+    window = d.window(source)
+    view = reference.windows(d.values[source], *window.values(), fill=-np.inf if op == "max_pool" else 0.0)
+    d.append(op, [source], view.max(axis=(3, 4)) if op == "max_pool" else view.mean(axis=(3, 4)), **window)
+
+
+def mean(d: Draft) -> None:
+    source = d.source()
+    d.append("global_avg_pool", [source], d.values[source].mean(axis=(1, 2), keepdims=True), activation=False)
+
+
+def flatten(d: Draft) -> None:
+    source = d.source()
+    d.append("flatten", [source], d.values[source].reshape(-1, 1, 1), activation=False)
+
+
+def concat(d: Draft) -> None:
+    first = d.source()
+    planes = [i for i, value in enumerate(d.values) if value.shape[1:] == d.values[first].shape[1:]]
+    inputs = [first, *(d.pick(planes) for _ in range(d.pick([0, 1, 2])))]
+    d.append("concat", inputs, np.concatenate([d.values[i] for i in inputs]), activation=False)
+
+
+def binary(d: Draft) -> None:
+    first, op = d.source(), d.pick(["add", "mul"])
+    x = d.values[first]
+    second = d.pick(d.like(*x.shape) + (d.like(len(x), 1, 1) if op == "mul" else []))
+    y = d.values[second]
+    d.append(op, [first, second], x + y if op == "add" else x * y)
+
+
+def activation(d: Draft) -> None:
+    source = d.source()
+    d.append("activation", [source], d.values[source])
+
+
+KINDS = [conv2d, conv2d, pair, linear, pool, mean, flatten, concat, binary, activation]
+
+
+def random_program(rng: np.random.Generator) -> Draft:
+    """Up to six units of any kinds."""
+    draft = Draft(rng)
+    for _ in range(rng.integers(1, 6)):
+        draft.pick(KINDS)(draft)
+    return draft
