@@ -243,8 +243,9 @@ def test_impossible_problems(change: dict[str, object]) -> None:
 def test_windows_that_do_not_fit_are_impossible() -> None:
     with pytest.raises(NetworkError, match="whose window does not fit"):
         LayerProblem("conv2d", 4, 3, 3, 4, kernel_size=(5, 5))
-    with pytest.raises(NetworkError, match="padding is more than half"):
-        LayerProblem("max_pool", 4, 3, 3, 4, kernel_size=(3, 3), padding=(0, 2))
+    for op in ("max_pool", "avg_pool"):
+        with pytest.raises(NetworkError, match="padding is more than half"):
+            LayerProblem(op, 4, 3, 3, 4, kernel_size=(3, 3), padding=(0, 2))
 
 
 def test_linear_layers_read_a_flat_input() -> None:

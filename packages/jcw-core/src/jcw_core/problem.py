@@ -73,9 +73,8 @@ class LayerProblem:
             raise NetworkError(f"layer problem whose channels do not divide into its groups: {self}")
         if min(self.out_height, self.out_width) < 1:
             raise NetworkError(f"layer problem whose window does not fit its input: {self}")
-        if self.op == "max_pool" and any(
-            2 * p > k for p, k in zip(self.padding, self.kernel_size, strict=True)
-        ):
+        wide = any(2 * p > k for p, k in zip(self.padding, self.kernel_size, strict=True))
+        if wide and self.op in ("max_pool", "avg_pool"):
             raise NetworkError(f"layer problem whose padding is more than half its window: {self}")
         if self.then is not None:
             self._check_second(self.then)

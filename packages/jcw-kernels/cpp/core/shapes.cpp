@@ -46,12 +46,11 @@ Shape inferred(const Model& model, const Unit& unit) {
     case Op::linear:
       if (unit.in.pixels() != 1) fail(unit, "the input is " + shown(unit.in) + ", expected it flat");
       return {unit.out_channels, 1, 1};
-    case Op::max_pool:
-      // A window that lies in the padding has no maximum.
+    case Op::max_pool: case Op::avg_pool:
+      // A window that lies in the padding has no maximum, and its mean says nothing.
       if (unit.padding.y * 2 > unit.kernel.y || unit.padding.x * 2 > unit.kernel.x)
         fail(unit, "the padding is more than half the window");
       return windowed(unit, unit.in.channels);
-    case Op::avg_pool: return windowed(unit, unit.in.channels);
     case Op::global_avg_pool: return {unit.in.channels, 1, 1};
     case Op::flatten:
       if (unit.in.size() > 1 << 28) fail(unit, "too many features");
