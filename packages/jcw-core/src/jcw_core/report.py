@@ -53,8 +53,10 @@ def assemble(context: Context) -> dict[str, Any]:
     measurements = read_json(
         context.path(records.MEASUREMENTS), kind="jcw-measurements/1", objects=("device", "models")
     )
+    evaluation = read_json(context.path(records.EVALUATION), kind="jcw-evaluation/1", objects=("models",))
+    exports = records.read_exports(context.path(records.EXPORTS))
     rows = {
-        model.id: _row(context, model, measurements)
+        model.id: _row(context, model, exports, measurements["models"], evaluation["models"])
         for model in records.ChosenModel.read_all(context.path(records.MODELS))
     }
     if records.BASELINE not in rows:
@@ -78,15 +80,20 @@ def assemble(context: Context) -> dict[str, Any]:
     return report
 
 
-def _row(context: Context, model: records.ChosenModel, measurements: Mapping[str, Any]) -> dict[str, Any]:
-    exports = records.read_exports(context.path(records.EXPORTS))
-    evaluation = read_json(context.path(records.EVALUATION), kind="jcw-evaluation/1", objects=("models",))
+def _row(
+    context: Context,
+    model: records.ChosenModel,
+    exports: Mapping[str, Mapping[str, str]],
+    measurements: Mapping[str, Any],
+    evaluation: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What is known of a model; the mappings are by identifier."""
     try:
         files = exports[model.id]
         file = files.get("jcw") or next(iter(files.values()))
-        measured = measurements["models"][model.id]
+        measured = measurements[model.id]
         measured_ms = measured["median_ms"] if measured else None
-        test_error = evaluation["models"][model.id]["test_error"]
+        test_error = evaluation[model.id]["test_error"]
     except (KeyError, TypeError, StopIteration):
         raise FormatError(f"model {model.id!r} was not exported, measured or evaluated; run again") from None
     if test_error is None or not (records.is_amount(test_error) and records.is_amount(measured_ms)):
