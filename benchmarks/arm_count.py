@@ -13,7 +13,7 @@ from pathlib import Path
 
 from arm_code import Block, Instruction, call, kernel_blocks
 
-from jcw_core.problem import LayerProblem
+from jcw_core.network.problem import LayerProblem
 
 KERNELS = Path(__file__).resolve().parents[1] / "packages" / "jcw-kernels"
 SECOND_LINE, MEMORY_LINE = 8, 24

@@ -34,8 +34,8 @@ from arm_count import KERNELS, Emulator, spent
 from harness import PAPER_TABLE, Row, command_line, subplots, write
 
 from jcw_core.backbones.resnet import RESNET18
-from jcw_core.fusion import fuse, problem_of
-from jcw_core.problem import LayerProblem
+from jcw_core.network.layers import fuse, problem_of
+from jcw_core.network.problem import LayerProblem
 
 HERTZ = 1.5e9
 DENSITIES = (1.0, 0.4, 0.1)

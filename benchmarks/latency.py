@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 from scipy.interpolate import RegularGridInterpolator
 
 from jcw_core.errors import JcwError
-from jcw_core.fusion import fuse, problem_of
+from jcw_core.network.layers import fuse, problem_of
 from jcw_core.protocols import Device, DeviceInfo, Exporter
 from jcw_core.registry import Registry
-from jcw_core.space import Population, SearchSpace
+from jcw_core.space.space import Population, SearchSpace
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, profile_space, table_from_arrays
-from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, unit_axes
-from jcw_latency.fidelity import compare
-from jcw_latency.guard import GuardedDevice
-from jcw_latency.network_runs import NetworkRuns
-from jcw_latency.plan import width_points
+from jcw_latency.devices.guarded import GuardedDevice
+from jcw_latency.fidelity.check import compare
+from jcw_latency.profiling.grid import width_points
+from jcw_latency.profiling.networks import NetworkRuns
+from jcw_latency.table.axes import CHANNELS, DENSITY, IN, OUT, unit_axes
 
 Floats = NDArray[np.float64]
 

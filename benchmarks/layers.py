@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from harness import Row, command_line, machine, subplots, system, versions, write
 
-from jcw_core.problem import LayerProblem
+from jcw_core.network.problem import LayerProblem
 from jcw_kernels import Program, available_isas, peak_gflops
-from jcw_kernels.layers import layer_file
+from jcw_kernels.layer_program import layer_file
 
 DENSITIES = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
 WINDOWS = [(56, 64, 64, 1), (28, 128, 128, 1), (14, 256, 256, 1), (7, 512, 512, 1)]

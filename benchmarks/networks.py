@@ -23,9 +23,9 @@ from pruned_models import BACKBONES, DENSITIES, pruned_model
 from runtimes import LOADERS
 from workers import Worker, start
 
-from jcw_core.network import Network
+from jcw_core.formats.onnx_writer import to_onnx
+from jcw_core.network.graph import Network
 from jcw_kernels import chosen_isa, compile_model
-from jcw_retrain.onnx_export import to_onnx
 
 OURS = "jcw"
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from jcw_core.backbones.mobilenet_v1 import MOBILENET_V1
 from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
 from jcw_core.backbones.resnet import RESNET18
-from jcw_core.model import Model
-from jcw_core.network import Network
-from jcw_core.pruning import density_mask
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+from jcw_core.network.weight_groups import density_mask
 
 BACKBONES = {family.name: family for family in (RESNET18, MOBILENET_V1, MOBILENET_V2)}
 DENSITIES = (1.0, 0.2, 0.1)

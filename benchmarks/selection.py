@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from jcw_core.backbones.resnet import RESNET18
 from jcw_core.errors import FormatError, JcwError
-from jcw_core.network import Network
+from jcw_core.network.graph import Network
 from jcw_core.protocols import DeviceInfo, Selection
-from jcw_core.space import Population, SearchSpace
+from jcw_core.space.space import Population, SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, table_from_arrays
 from jcw_search import Fixed, Nsga2Selection, SearchResult, UniformSelection, search
-from jcw_search.sorting import hypervolume
+from jcw_search.pareto import hypervolume
 
 Floats = NDArray[np.float64]
 

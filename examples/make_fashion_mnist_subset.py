@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.data import hold_out
 from jcw_core.datasets.fashion_mnist import PREFIXES, FashionMnist, FashionMnistOptions
+from jcw_core.datasets.split import hold_out
 from jcw_core.files import atomic
 
 COUNTS = {"train": 10_000, "test": 2_000}

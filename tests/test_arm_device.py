@@ -18,7 +18,7 @@ from core_networks import small_resnet
 from remote_servers import Options, adb_device, adb_server, needs_adb, needs_sshd, ssh_server
 from stand_in_adbd import Adbd
 
-from jcw_latency.adb import AdbOptions
+from jcw_latency.devices.adb import AdbOptions
 
 
 @pytest.fixture(params=[pytest.param("ssh", marks=needs_sshd), pytest.param("adb", marks=needs_adb)])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jcw_core.recipe import load_recipe
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 
 ROOT = Path(__file__).parents[1]

@@ -14,17 +14,17 @@ import pytest
 from click.testing import CliRunner
 
 from jcw_core import hookspecs, protocols
-from jcw_core.cli import build
-from jcw_core.context import Context
+from jcw_core.cli.main import build
 from jcw_core.errors import DeviceError
-from jcw_core.fusion import fuse, problem_of
-from jcw_core.model import Model
-from jcw_core.pipeline import run
+from jcw_core.network.layers import fuse, problem_of
+from jcw_core.network.model import Model
 from jcw_core.protocols import Progress
-from jcw_core.recipe import load_recipe
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_core.run_directory import RunDirectory
-from jcw_core.space import SearchSpace
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
+from jcw_core.run.pipeline import run
+from jcw_core.space.space import SearchSpace
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")

@@ -57,7 +57,10 @@ def test_packages_import_the_core_and_no_sibling(path: Path) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_torch_is_imported_in_two_places(path: Path) -> None:
     if (
-        path.is_relative_to(ROOT / "packages/jcw-core/src/jcw_core/supernet")
+        any(
+            path.is_relative_to(ROOT / "packages/jcw-core/src/jcw_core" / room)
+            for room in ("supernet", "training")
+        )
         or package_of(path) == "jcw_retrain"
     ):
         return
@@ -65,7 +68,7 @@ def test_torch_is_imported_in_two_places(path: Path) -> None:
     assert "torch" not in {module.split(".")[0] for module in modules}
     # Hook functions of the core hand over to the supernet, which needs torch; nothing else may.
     if path.name != "plugin.py":
-        assert not any(module.startswith("jcw_core.supernet") for module in modules)
+        assert not any(module.startswith(("jcw_core.supernet", "jcw_core.training")) for module in modules)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests" / "plugins").glob("*/*.py")), ids=name)

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 
-from jcw_core.fusion import fuse, problem_of
-from jcw_core.model import Model
-from jcw_core.network import Network
-from jcw_core.problem import LayerProblem
+from jcw_core.formats.onnx_reader import read_onnx
+from jcw_core.formats.onnx_writer import OnnxExporter
+from jcw_core.network.graph import Network
+from jcw_core.network.layers import fuse, problem_of
+from jcw_core.network.model import Model
+from jcw_core.network.problem import LayerProblem
 from jcw_core.registry import Registry
-from jcw_core.supernet.module import Slimmable
+from jcw_core.training.module import Slimmable
 from jcw_latency import LatencyTable
-from jcw_latency.onnx_reader import read_onnx
-from jcw_retrain.onnx_export import OnnxExporter
 
 BACKBONES = sorted(Registry().backbones)
 

@@ -20,13 +20,13 @@ from core_networks import networks
 from hypothesis import given, settings
 
 from jcw_core.errors import DeviceError
-from jcw_core.fusion import fuse, problem_of
-from jcw_core.network import Network
-from jcw_core.ops import ACTIVATIONS, OPERATIONS
+from jcw_core.formats.onnx_reader import read_onnx
+from jcw_core.network.graph import Network
+from jcw_core.network.layers import fuse, problem_of
+from jcw_core.network.operations import ACTIVATIONS, OPERATIONS
+from jcw_core.network.problem import LayerProblem
 from jcw_core.options import Location, parse
-from jcw_core.problem import LayerProblem
 from jcw_latency import LatencyTable
-from jcw_latency.onnx_reader import read_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

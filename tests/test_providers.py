@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from jcw_core import cli
+from jcw_core.cli import main as cli
 from jcw_core.registry import PROVIDERS, Registry
 
 PACKAGES = sorted((Path(__file__).parents[1] / "packages").iterdir())

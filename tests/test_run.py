@@ -15,10 +15,10 @@ import pytest
 from commands import jcw, start, wait_for
 
 import jcw_kernels
-from jcw_core.context import Context
-from jcw_core.recipe import load_recipe
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_core.run_directory import RunDirectory
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
 
 Variant = Callable[..., Path]
 ON_HOST = ('name = "recorded"\ntable = "table.npz"', 'name = "host"')
@@ -115,7 +115,7 @@ def test_test_error_is_that_of_the_file_in_the_engine(measured: Path, workspace:
     registry = Registry()
     context = Context(load_recipe(workspace / "host.toml", registry), registry, RunDirectory(measured))
     test = context.dataset("test")
-    from jcw_core.data import normalise
+    from jcw_core.datasets.split import normalise
 
     images = normalise(test.images(np.arange(len(test))), test)
     for model in (report["baseline"], *report["models"]):
@@ -126,8 +126,8 @@ def test_test_error_is_that_of_the_file_in_the_engine(measured: Path, workspace:
 def test_engine_and_torch_agree_on_the_logits(measured: Path, workspace: Path) -> None:
     import torch
 
-    from jcw_core.supernet.module import Slimmable
-    from jcw_retrain.weights import load_model
+    from jcw_core.formats.safetensors_file import load_model
+    from jcw_core.training.module import Slimmable
 
     images = np.random.default_rng(0).standard_normal((16, 1, 16, 16), dtype=np.float32)
     for folder in sorted((measured / "models").glob("*/")):

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError
 from jcw_core.hookspecs import hookimpl
+from jcw_core.network import LayerProblem
 from jcw_core.options import option
-from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from jcw_core.network import Network, Node
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network, Node
 
 Array = NDArray[np.float64]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
 
 
 def residual() -> Network:

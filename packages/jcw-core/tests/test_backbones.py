@@ -16,7 +16,7 @@ from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.backbones.resnet import resnet18
 from jcw_core.errors import NetworkError
 from jcw_core.registry import Registry
-from jcw_core.space import SearchSpace
+from jcw_core.space.space import SearchSpace
 
 NAMES = ("mobilenet_v1", "mobilenet_v2", "resnet18")
 

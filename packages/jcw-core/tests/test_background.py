@@ -10,7 +10,7 @@ import pytest
 
 LEAVING = """
 import atexit, threading
-from jcw_core import background
+from jcw_core.cli import background
 
 called = threading.Event()
 

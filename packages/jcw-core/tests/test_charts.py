@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jcw_core.charts import Series, bars, histogram, plot, ticks
+from jcw_core.report.charts import Series, bars, histogram, plot, ticks
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import jcw_core.plugin
-from jcw_core import records
-from jcw_core.context import Context
 from jcw_core.datasets.memory import MemoryDataset
 from jcw_core.errors import DataError, RecipeError
 from jcw_core.hookspecs import hookimpl
-from jcw_core.pipeline import check
-from jcw_core.recipe import load_recipe
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_core.run_directory import RunDirectory
+from jcw_core.run import records
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
+from jcw_core.run.pipeline import check
 
 RECIPE = """\
 [network]

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from jcw_core import cli
+from jcw_core.cli import main as cli
 from jcw_core.errors import DeviceError, continues_from
 
 GOOD = '[network]\nbackbone = "resnet18"\n[data]\nname = "image_folder"\npath = "images"\n'
@@ -41,7 +41,7 @@ density = 0.5
 
 
 def jcw(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    code = "from jcw_core.cli import main; main()"
+    code = "from jcw_core.cli.main import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=cwd,
@@ -207,7 +207,7 @@ def test_networks_lists_the_backbones(tmp_path: Path) -> None:
 
 
 def test_a_network_printed_as_json_is_read_back(tmp_path: Path) -> None:
-    from jcw_core.network import Network
+    from jcw_core.network.graph import Network
 
     text = jcw("networks", "--json", "mobilenet_v2", "--input-size", "32", cwd=tmp_path).stdout
     assert Network.from_json(text).input_shape == (3, 32, 32)

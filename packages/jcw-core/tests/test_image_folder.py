@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from image_trees import COLOUR, PNG, TREE, Image, encoded, everything, grow, open_folder
 
-from jcw_core.data import Subset
 from jcw_core.datasets.image_folder import ImageFolderOptions
+from jcw_core.datasets.split import Subset
 from jcw_core.errors import DataError, RecipeError
 from jcw_core.options import Location, parse
 from jcw_core.protocols import Dataset

@@ -12,9 +12,9 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from jcw_core.errors import NetworkError
-from jcw_core.network import Network, Node
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.ops import OPERATIONS
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network, Node
+from jcw_core.network.operations import OPERATIONS
 
 CONV = {
     "out_channels": 4,

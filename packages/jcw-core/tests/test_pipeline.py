@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from jcw_core.context import Context
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.options import option
-from jcw_core.pipeline import StageEvent, plan, run
-from jcw_core.recipe import load_recipe
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_core.run_directory import RunDirectory
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
+from jcw_core.run.pipeline import StageEvent, plan, run
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ SLEEPER = """
 import sys, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from jcw_core.pipeline import run
+from jcw_core.run.pipeline import run
 import test_pipeline as t
 
 class Sleeper(t.ToyStage):

@@ -7,9 +7,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from jcw_core.pipeline import StageEvent
-from jcw_core.progress import TerminalProgress
+from jcw_core.cli.progress import TerminalProgress
 from jcw_core.protocols import Progress
+from jcw_core.run.pipeline import StageEvent
 
 
 @pytest.mark.parametrize("terminal", [True, False])

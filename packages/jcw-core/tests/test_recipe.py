@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jcw_core.bounds import Bound
 from jcw_core.errors import JcwError, RecipeError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.options import Word, option
-from jcw_core.recipe import load_recipe
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
+from jcw_core.space.bounds import Bound
 
 
 @dataclass(frozen=True, slots=True)

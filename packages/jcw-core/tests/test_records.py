@@ -13,10 +13,18 @@ from damage import misplace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jcw_core.architecture import Architecture
 from jcw_core.errors import FormatError
 from jcw_core.files import write_json
-from jcw_core.records import Candidate, ChosenModel, Front, is_amount, is_finite, read_exports, write_exports
+from jcw_core.network.architecture import Architecture
+from jcw_core.run.records import (
+    Candidate,
+    ChosenModel,
+    Front,
+    is_amount,
+    is_finite,
+    read_exports,
+    write_exports,
+)
 
 FRONT = Front(
     "net",

@@ -19,19 +19,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from jcw_core import records
-from jcw_core.architecture import Architecture
-from jcw_core.commands import show
-from jcw_core.context import Context
+from jcw_core.cli.commands import show
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import write_json
 from jcw_core.hookspecs import hookimpl
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.builder import NetworkBuilder
 from jcw_core.options import option
-from jcw_core.recipe import load_recipe
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_core.report import ReportStage, assemble
-from jcw_core.run_directory import RunDirectory
+from jcw_core.report.stages import ReportStage, assemble
+from jcw_core.run import records
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
 
 DEVICE = {"name": "toy", "cpu": "CPU <1>", "isa": "scalar", "threads": 1, "versions": {}}
 HALF = Architecture({"one": 8}, {"two": 0.5})

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from jcw_core.errors import JcwError
-from jcw_core.run_directory import RunDirectory
+from jcw_core.run.directory import RunDirectory
 
 
 def test_a_run_is_worked_on_by_one_process(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path / "run")
     code = (
-        "import sys\nfrom pathlib import Path\nfrom jcw_core.run_directory import RunDirectory\n"
+        "import sys\nfrom pathlib import Path\nfrom jcw_core.run.directory import RunDirectory\n"
         "with RunDirectory(Path(sys.argv[1])).locked():\n    print('locked', flush=True)\n    sys.stdin.read()\n"
     )
     with subprocess.Popen(

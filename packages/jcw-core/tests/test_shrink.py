@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from core_networks import random_weights, run, small_resnet
 
-from jcw_core.architecture import Architecture
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.backbones.resnet import resnet18
 from jcw_core.errors import ArchitectureError
-from jcw_core.shrink import shrink, shrink_weights
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.shrink import shrink, shrink_weights
 
 
 def test_against_torch_at_the_small_size() -> None:

@@ -8,12 +8,12 @@ from core_networks import networks, small_resnet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jcw_core.architecture import Architecture
-from jcw_core.bounds import Bound, BoundError
-from jcw_core.coupling import couple
 from jcw_core.errors import ArchitectureError
-from jcw_core.shrink import shrink
-from jcw_core.space import SearchSpace, Variable, is_prunable, prunable_layers
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.channel_groups import couple
+from jcw_core.network.shrink import shrink
+from jcw_core.space.bounds import Bound, BoundError
+from jcw_core.space.space import SearchSpace, Variable, is_prunable, prunable_layers
 
 SHARES = st.floats(0.01, 1)
 

@@ -12,9 +12,9 @@
 #include <mutex>
 #include <new>
 
-#include "core/error.hpp"
-#include "core/isa.hpp"
-#include "core/program.hpp"
+#include "base/error.hpp"
+#include "base/isa.hpp"
+#include "program.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jcw_core.problem import LayerProblem
+from jcw_core.network.problem import LayerProblem
 
 PACKAGE = Path(__file__).resolve().parents[1]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from jcw_core.network import Network
+from jcw_core.network.graph import Network
 
 F64 = NDArray[np.float64]
 

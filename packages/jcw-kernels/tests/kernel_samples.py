@@ -9,12 +9,12 @@ import kernel_reference as reference
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.model import Model
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.ops import ACTIVATIONS
-from jcw_core.problem import LayerProblem
-from jcw_core.pruning import density_mask
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+from jcw_core.network.operations import ACTIVATIONS
+from jcw_core.network.problem import LayerProblem
+from jcw_core.network.weight_groups import density_mask
 from jcw_kernels import Program, compile_model
 
 EPS = float(np.finfo(np.float32).eps)

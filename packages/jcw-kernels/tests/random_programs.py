@@ -12,7 +12,7 @@ from kernel_reference import F64
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from jcw_core.pruning import density_mask
+from jcw_core.network.weight_groups import density_mask
 
 CHANNELS = [1, 1, 2, 3, 4, 5, 8, 9, 16, 17, 33]
 SIZES = [1, 1, 2, 3, 5, 7, 8, 9, 14, 16, 17, 31, 33]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kernel_samples import EPS, check, conv_bound, conv_network, weights_for
 
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network.builder import NetworkBuilder
 
 ONE_GROUP = 1e-9
 

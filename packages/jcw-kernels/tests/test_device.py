@@ -14,8 +14,8 @@ from device_program import answer, built, complaint, layer_file
 from kernel_samples import DEPTHWISE, PAIRS, PROBLEMS, conv_network, rounding, weights_for
 
 from jcw_core.errors import NetworkError
-from jcw_core.model import Model
-from jcw_core.problem import LayerProblem
+from jcw_core.network.model import Model
+from jcw_core.network.problem import LayerProblem
 from jcw_kernels import available_isas, chosen_isa, compile_model
 
 PROCESSORS = {"Nehalem": ["scalar"], "Haswell": ["avx2", "scalar"]}

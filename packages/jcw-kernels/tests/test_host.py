@@ -7,9 +7,9 @@ from click.testing import CliRunner
 from kernel_samples import PROBLEMS, conv_network, weights_for
 
 from jcw_core.errors import DeviceError
-from jcw_core.model import Model
-from jcw_core.network import Network
-from jcw_core.problem import LayerProblem
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+from jcw_core.network.problem import LayerProblem
 from jcw_kernels.commands import kernels
 from jcw_kernels.exporter import JcwExporter
 from jcw_kernels.host import HostDevice, HostOptions

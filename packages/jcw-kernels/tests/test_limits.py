@@ -9,7 +9,7 @@ import sys
 import pytest
 from device_program import answer, layer_file
 
-from jcw_core.problem import LayerProblem
+from jcw_core.network.problem import LayerProblem
 
 LIMITED = ["sh", "-c", 'ulimit -s 8192 && ulimit -v 1000000 && exec "$@"', "sh"]
 """Runs a command in 1 GB of address space, of which each thread's stack takes 8 MB."""
@@ -43,8 +43,8 @@ def test_python_goes_on_when_threads_cannot_be_started():
     code = """
 import numpy
 from jcw_core.errors import DeviceError
-from jcw_core.model import Model
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network.model import Model
+from jcw_core.network.builder import NetworkBuilder
 from jcw_kernels import compile_model
 builder = NetworkBuilder("copy", (1, 2, 2))
 builder.add("relu", "relu")

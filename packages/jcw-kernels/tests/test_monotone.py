@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from device_program import layer_file
 
-from jcw_core.problem import LayerProblem
+from jcw_core.network.problem import LayerProblem
 
 LAYERS = {
     "3 x 3": LayerProblem("conv2d", 32, 14, 14, 64, (3, 3), (1, 1), (1, 1), activation="relu"),

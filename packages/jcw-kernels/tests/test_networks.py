@@ -10,8 +10,8 @@ from kernel_samples import poisoned, weights_for
 from jcw_core.backbones.mobilenet_v1 import MOBILENET_V1
 from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
 from jcw_core.backbones.resnet import RESNET18
-from jcw_core.model import Model
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.model import Model
 from jcw_kernels import compile_model
 
 BACKBONES = [RESNET18, MOBILENET_V1, MOBILENET_V2]

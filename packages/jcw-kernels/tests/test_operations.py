@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from kernel_samples import EPS, check, weights_for
 
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
 
 
 def judge(network: Network, isa: str, rng: np.random.Generator, scale: float = 64.0) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from kernel_samples import EPS, poisoned, weights_for
 
-from jcw_core.model import Model
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
 from jcw_kernels import compile_model
 
 

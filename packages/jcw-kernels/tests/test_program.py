@@ -11,12 +11,12 @@ import pytest
 from kernel_samples import conv_network, weights_for
 
 from jcw_core.errors import DeviceError, JcwError
-from jcw_core.model import Model
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.ops import ACTIVATIONS
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.model import Model
+from jcw_core.network.operations import ACTIVATIONS
 from jcw_kernels import available_isas, chosen_isa, compile_model
 from jcw_kernels._engine import Engine
-from jcw_kernels.artefact import serialize
+from jcw_kernels.model_file import serialize
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from kernel_samples import PAIRS, rounding
 
 from jcw_core.errors import NetworkError
-from jcw_core.ops import ACTIVATIONS, OPERATIONS
-from jcw_core.problem import LayerProblem
+from jcw_core.network.operations import ACTIVATIONS, OPERATIONS
+from jcw_core.network.problem import LayerProblem
 from jcw_kernels import Program
-from jcw_kernels.layers import layer_file
+from jcw_kernels.layer_program import layer_file
 
 OPS = ["conv2d", "linear", *sorted({*OPERATIONS, "scale", "activation"} - {"input", "output"})]
 SIZES = st.sampled_from([1, 1, 1, 2, 3, 4, 5, 8, 9, 16, 17, 33])

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from kernel_samples import check, conv_bound, conv_network, poisoned, weights_for
 
-from jcw_core.model import Model
-from jcw_core.problem import LayerProblem
+from jcw_core.network.model import Model
+from jcw_core.network.problem import LayerProblem
 from jcw_kernels import Program, compile_model
-from jcw_kernels.layers import layer_file
+from jcw_kernels.layer_program import layer_file
 
 HAVE_ROWS = ["avx512"]
 

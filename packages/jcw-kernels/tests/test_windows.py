@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from kernel_samples import EPS, check, weights_for
 
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network.builder import NetworkBuilder
 from jcw_kernels import available_isas
 
 SIZES = st.integers(1, 3) | st.integers(1, 12)

@@ -11,11 +11,11 @@ from kernel_samples import EPS, conv_network, poisoned, weights_for
 from numpy.lib.stride_tricks import sliding_window_view
 
 from jcw_core.errors import JcwError
-from jcw_core.model import Model
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.problem import LayerProblem
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.model import Model
+from jcw_core.network.problem import LayerProblem
 from jcw_kernels import Program, available_isas, compile_model
-from jcw_kernels.layers import layer_file
+from jcw_kernels.layer_program import layer_file
 
 G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 B_T = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 0, 1]])

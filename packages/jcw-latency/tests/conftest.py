@@ -9,8 +9,8 @@ import pytest
 from core_networks import small_resnet
 from latency_samples import SyntheticDevice, quick_options
 
-from jcw_core.network import Network
-from jcw_core.space import SearchSpace
+from jcw_core.network.graph import Network
+from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyTable, profile
 
 
@@ -41,7 +41,7 @@ def read_model(tmp_path: Path) -> Callable[..., Network]:
     """Reads the ONNX model that ``onnx_models.model`` makes of the same arguments."""
     from onnx_models import model
 
-    from jcw_latency.onnx_reader import read_onnx
+    from jcw_core.formats.onnx_reader import read_onnx
 
     def write_and_read(*arguments: Any, **options: Any) -> Network:
         (tmp_path / "net.onnx").write_bytes(model(*arguments, **options).SerializeToString())

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.fusion import fuse, problem_of
 from jcw_core.hookspecs import hookimpl
-from jcw_core.model import Model
-from jcw_core.network import Network
+from jcw_core.network.graph import Network
+from jcw_core.network.layers import fuse, problem_of
+from jcw_core.network.model import Model
+from jcw_core.network.problem import LayerProblem
+from jcw_core.network.weight_groups import weight_density
 from jcw_core.options import option
-from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
-from jcw_core.pruning import weight_density
 from jcw_latency import LatencyOptions, LatencyTable, profile
-from jcw_latency.axes import has_channel_pair
+from jcw_latency.table.axes import has_channel_pair
 
 
 def quick_options(**changes: Any) -> LatencyOptions:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from stand_in_adbd import Adbd
 
-from jcw_latency.adb import AdbOptions
-from jcw_latency.ssh import SshOptions
+from jcw_latency.devices.adb import AdbOptions
+from jcw_latency.devices.ssh import SshOptions
 
 SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
 needs_sshd = pytest.mark.skipif(

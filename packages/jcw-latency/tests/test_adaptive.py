@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 from latency_samples import Plugin, SyntheticDevice, quick_options, seconds_of
 from numpy.typing import NDArray
 
-from jcw_core.cli import build
+from jcw_core.cli.main import build
 from jcw_core.errors import DeviceError
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.problem import LayerProblem
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.network.problem import LayerProblem
 from jcw_core.registry import Registry
-from jcw_core.space import SearchSpace
+from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, profile
-from jcw_latency.judge import off_the_grid
-from jcw_latency.plan import make_plan, width_points
-from jcw_latency.refine import MOST_POINTS, coarse_axes, probes
-from jcw_latency.samples import Samples
+from jcw_latency.profiling.adaptive import MOST_POINTS, coarse_axes, probes
+from jcw_latency.profiling.convergence import off_the_grid
+from jcw_latency.profiling.grid import make_plan, width_points
+from jcw_latency.profiling.samples import Samples
 
 
 class Bent(SyntheticDevice):

@@ -15,8 +15,8 @@ from remote_servers import adb_device, adb_server, free_port, needs_adb
 from stand_in_adbd import Adbd
 
 from jcw_core.errors import DeviceError
-from jcw_core.problem import LayerProblem
-from jcw_latency.adb import AdbOptions, AdbPlugin
+from jcw_core.network.problem import LayerProblem
+from jcw_latency.devices.adb import AdbOptions, AdbPlugin
 
 pytestmark = needs_adb
 

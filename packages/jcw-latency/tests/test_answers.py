@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from latency_samples import SyntheticDevice
 
 from jcw_core.errors import DeviceError
-from jcw_core.problem import LayerProblem
+from jcw_core.network.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
-from jcw_latency.guard import GuardedDevice
-from jcw_latency.remote import RemoteDevice
+from jcw_latency.devices.guarded import GuardedDevice
+from jcw_latency.devices.remote import RemoteDevice
 
 PROBLEMS = [LayerProblem("conv2d", 4, 8, 8, 4), LayerProblem("conv2d", 4, 8, 8, 8)]
 

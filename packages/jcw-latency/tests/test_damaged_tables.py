@@ -17,12 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jcw_core.errors import FormatError, JcwError
-from jcw_core.problem import LayerProblem
-from jcw_core.space import SearchSpace
-from jcw_latency import LatencyPredictor, LatencyTable, npz, table_commands
-from jcw_latency.table import FORMAT
-from jcw_latency.tables import merge
-from jcw_latency.whole_run import WholeRun
+from jcw_core.network.problem import LayerProblem
+from jcw_core.space.space import SearchSpace
+from jcw_latency import LatencyPredictor, LatencyTable
+from jcw_latency.commands import table as table_commands
+from jcw_latency.table import npz
+from jcw_latency.table.compare import merge
+from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.table.table import FORMAT
 
 SECOND = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), padding=(1, 1), groups=8)
 PAIR = LayerProblem("conv2d", 6, 4, 5, 8, then=SECOND)

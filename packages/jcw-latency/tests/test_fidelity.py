@@ -17,19 +17,20 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from jcw_core.errors import DeviceError
-from jcw_core.fusion import fuse, problem_of
-from jcw_core.network import Network
-from jcw_core.problem import LayerProblem
-from jcw_core.pruning import weight_density
-from jcw_core.shrink import kept_macs, shrink
-from jcw_core.space import SearchSpace
-from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, visits
-from jcw_latency.fidelity import Fidelity, Point, check, kendall_tau, machine
-from jcw_latency.guard import GuardedDevice
-from jcw_latency.network_runs import medians_ms, random_model
-from jcw_latency.report import FidelitySection
-from jcw_latency.whole import fit, profile_space
-from jcw_latency.whole_run import WholeRun
+from jcw_core.network.graph import Network
+from jcw_core.network.layers import fuse, problem_of
+from jcw_core.network.problem import LayerProblem
+from jcw_core.network.shrink import kept_macs, shrink
+from jcw_core.network.weight_groups import weight_density
+from jcw_core.space.space import SearchSpace
+from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable
+from jcw_latency.devices.guarded import GuardedDevice
+from jcw_latency.fidelity.check import Fidelity, Point, check, kendall_tau, machine
+from jcw_latency.fidelity.report_section import FidelitySection
+from jcw_latency.profiling import reference as visits
+from jcw_latency.profiling.networks import medians_ms, random_model
+from jcw_latency.profiling.profile import fit, profile_space
+from jcw_latency.table.end_to_end import WholeRun
 
 
 @given(

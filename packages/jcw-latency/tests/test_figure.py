@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 from latency_samples import Plugin, SyntheticPlugin
 
-from jcw_core.cli import build
+from jcw_core.cli.main import build
 from jcw_core.errors import JcwError
-from jcw_core.network import Network
+from jcw_core.network.graph import Network
 from jcw_core.protocols import DeviceInfo
 from jcw_core.registry import Registry
-from jcw_latency import figure
-from jcw_latency.fidelity import Fidelity, Point
+from jcw_latency.fidelity import figure
+from jcw_latency.fidelity.check import Fidelity, Point
 
 DEVICE = DeviceInfo("phone", "Cortex-X4", "neon", 2)
 POINTS = (Point(1.1, 1.0, 10_000_000), Point(1.8, 2.0, 30_000_000), Point(3.0, 3.5, 20_000_000))

@@ -10,14 +10,14 @@ from core_networks import networks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jcw_core.fusion import fuse, problem_of
-from jcw_core.network import Network
-from jcw_core.problem import LayerProblem
-from jcw_core.pruning import kept_groups, weight_groups
-from jcw_core.shrink import shrink
-from jcw_core.space import SearchSpace
-from jcw_latency.axes import at, unit_axes
-from jcw_latency.plan import make_plan, width_points
+from jcw_core.network.graph import Network
+from jcw_core.network.layers import fuse, problem_of
+from jcw_core.network.problem import LayerProblem
+from jcw_core.network.shrink import shrink
+from jcw_core.network.weight_groups import kept_groups, weight_groups
+from jcw_core.space.space import SearchSpace
+from jcw_latency.profiling.grid import make_plan, width_points
+from jcw_latency.table.axes import at, unit_axes
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from latency_samples import SyntheticDevice, assert_same_times, measured
 from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError
-from jcw_core.network import Network
-from jcw_core.problem import LayerProblem
+from jcw_core.network.graph import Network
+from jcw_core.network.problem import LayerProblem
 
 
 class Dying(SyntheticDevice):
@@ -75,8 +75,8 @@ import numpy as np
 from pathlib import Path
 from core_networks import small_resnet
 from latency_samples import SyntheticDevice, quick_options
-import jcw_latency.partial as partial
-import jcw_latency.profiling as profiling
+import jcw_latency.profiling.checkpoint as partial
+import jcw_latency.profiling.layers as profiling
 partial._SAVE_SECONDS = 0.0
 profiling.batches.__globals__['_BATCH_SIZE'] = 20
 

@@ -14,18 +14,19 @@ import pytest
 from click.testing import CliRunner
 from latency_samples import Plugin, SyntheticDevice, SyntheticPlugin
 
-from jcw_core import records
-from jcw_core.cli import build
+from jcw_core.cli.main import build
 from jcw_core.errors import DeviceError, JcwError
 from jcw_core.files import write_json
-from jcw_core.fusion import fuse
 from jcw_core.hookspecs import hookimpl
-from jcw_core.network import Network
+from jcw_core.network.graph import Network
+from jcw_core.network.layers import fuse
 from jcw_core.options import option
 from jcw_core.registry import Registry
-from jcw_core.space import SearchSpace
-from jcw_latency import LatencyPredictor, LatencyTable, figure
-from jcw_latency.arguments import open_device
+from jcw_core.run import records
+from jcw_core.space.space import SearchSpace
+from jcw_latency import LatencyPredictor, LatencyTable
+from jcw_latency.commands.arguments import open_device
+from jcw_latency.fidelity import figure
 
 
 @pytest.fixture

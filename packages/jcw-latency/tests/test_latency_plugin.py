@@ -15,21 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from latency_samples import Plugin, assert_same_times
 
-from jcw_core import records
-from jcw_core.architecture import Architecture
-from jcw_core.context import Context
 from jcw_core.errors import FormatError
 from jcw_core.files import read_json
 from jcw_core.hookspecs import hookimpl
-from jcw_core.network import Network
-from jcw_core.recipe import load_recipe
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.graph import Network
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_core.run_directory import RunDirectory
-from jcw_core.space import SearchSpace
+from jcw_core.run import records
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
+from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable
-from jcw_latency.fidelity import Fidelity, Point
-from jcw_latency.network_runs import random_model
-from jcw_latency.recorded import RecordedPlugin
+from jcw_latency.devices.recorded import RecordedPlugin
+from jcw_latency.fidelity.check import Fidelity, Point
+from jcw_latency.profiling.networks import random_model
 
 
 @dataclass(frozen=True)
@@ -210,8 +210,8 @@ def test_objective(context: Context) -> None:
 def test_importing_needs_no_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "import jcw_latency, jcw_latency.commands, jcw_latency.check_command, jcw_latency.figure\n"
-        "import jcw_latency.stages, jcw_latency.report, jcw_latency.recorded\n"
+        "import jcw_latency, jcw_latency.commands.profile, jcw_latency.commands.check, jcw_latency.fidelity.figure\n"
+        "import jcw_latency.stages, jcw_latency.fidelity.report_section, jcw_latency.devices.recorded\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "print(sorted(loaded & {'jcw_kernels', 'jcw_search', 'jcw_retrain', 'scipy', 'pandas', 'matplotlib'}))"
     )

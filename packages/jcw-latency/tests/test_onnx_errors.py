@@ -12,8 +12,8 @@ import pytest
 from onnx_models import FLAT, LIMITS, WINDOW, Steps, helper, model, numbers, rich_model, step, weights
 
 from jcw_core.errors import JcwError
-from jcw_core.network import Network
-from jcw_latency.onnx_reader import read_onnx
+from jcw_core.formats.onnx_reader import read_onnx
+from jcw_core.network.graph import Network
 
 
 @pytest.mark.parametrize(

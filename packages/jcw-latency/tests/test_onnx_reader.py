@@ -26,13 +26,13 @@ from onnx_models import (
     weights,
 )
 
-from jcw_core.cli import build
+from jcw_core.cli.main import build
 from jcw_core.errors import JcwError
-from jcw_core.network import Network
+from jcw_core.formats.onnx_reader import read_onnx
+from jcw_core.network.graph import Network
 from jcw_core.registry import Registry
-from jcw_core.space import SearchSpace
+from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyTable
-from jcw_latency.onnx_reader import read_onnx
 
 
 def operations(network: Network) -> list[str]:

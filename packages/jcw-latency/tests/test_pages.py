@@ -12,10 +12,10 @@ import click
 import pytest
 from latency_samples import SyntheticDevice
 
-from jcw_core.cli import build
+from jcw_core.cli.main import build
 from jcw_core.options import Location, parse
 from jcw_core.registry import Registry
-from jcw_latency.arguments import assignments
+from jcw_latency.commands.arguments import assignments
 from jcw_latency.options import LatencyOptions
 
 PACKAGE = Path(__file__).parents[1]

@@ -14,19 +14,20 @@ from latency_samples import SyntheticDevice, network_seconds, quick_options, sec
 from numpy.typing import NDArray
 from scipy.interpolate import RegularGridInterpolator
 
-from jcw_core.architecture import Architecture
 from jcw_core.errors import ArchitectureError, FormatError
-from jcw_core.fusion import fuse, problem_of
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.network.layers import fuse, problem_of
+from jcw_core.network.shrink import shrink
 from jcw_core.protocols import DeviceInfo
 from jcw_core.registry import Registry
-from jcw_core.shrink import shrink
-from jcw_core.space import Bound, SearchSpace
-from jcw_latency import LatencyPredictor, LatencyTable, interpolate, profile, table_from_arrays
-from jcw_latency.axes import CHANNELS, DENSITY, IN, OUT, has_channel_pair
-from jcw_latency.plan import width_points
-from jcw_latency.whole_run import WholeRun
+from jcw_core.space.space import Bound, SearchSpace
+from jcw_latency import LatencyPredictor, LatencyTable, profile, table_from_arrays
+from jcw_latency.profiling.grid import width_points
+from jcw_latency.table import interpolate
+from jcw_latency.table.axes import CHANNELS, DENSITY, IN, OUT, has_channel_pair
+from jcw_latency.table.end_to_end import WholeRun
 
 DEVICE = DeviceInfo("recorded", "none", "none", 1)
 

@@ -15,11 +15,12 @@ from latency_samples import SyntheticDevice, assert_same_times, measured, second
 from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError, RecipeError
-from jcw_core.network import Network
-from jcw_core.problem import LayerProblem
-from jcw_latency import LatencyOptions, visits
-from jcw_latency.axes import at
-from jcw_latency.samples import Samples
+from jcw_core.network.graph import Network
+from jcw_core.network.problem import LayerProblem
+from jcw_latency import LatencyOptions
+from jcw_latency.profiling import reference as visits
+from jcw_latency.profiling.samples import Samples
+from jcw_latency.table.axes import at
 
 
 def test_without_noise_every_point_is_timed_the_least_number_of_times(network: Network) -> None:

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from latency_samples import SyntheticDevice, quick_options, seconds_of
 
-from jcw_core.architecture import Architecture
 from jcw_core.errors import DeviceError
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.problem import LayerProblem
-from jcw_core.space import SearchSpace
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.network.problem import LayerProblem
+from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, profile_space
-from jcw_latency.axes import at
-from jcw_latency.guard import GuardedDevice
-from jcw_latency.network_runs import NetworkRuns
-from jcw_latency.plan import make_plan
-from jcw_latency.recorded import RecordedDevice
-from jcw_latency.whole_run import WholeRun
+from jcw_latency.devices.guarded import GuardedDevice
+from jcw_latency.devices.recorded import RecordedDevice
+from jcw_latency.profiling.grid import make_plan
+from jcw_latency.profiling.networks import NetworkRuns
+from jcw_latency.table.axes import at
+from jcw_latency.table.end_to_end import WholeRun
 
 
 def test_recorded_device_answers_what_was_measured(network: Network, table: LatencyTable) -> None:

@@ -31,12 +31,12 @@ from remote_servers import (
 from stand_in_adbd import CHECKSUMS, Adbd
 
 from jcw_core.errors import DeviceError
-from jcw_core.problem import LayerProblem
+from jcw_core.network.problem import LayerProblem
 from jcw_core.registry import Registry
 from jcw_latency import profile
-from jcw_latency.adb import AdbOptions
-from jcw_latency.guard import GuardedDevice
-from jcw_latency.remote import RemoteDevice
+from jcw_latency.devices.adb import AdbOptions
+from jcw_latency.devices.guarded import GuardedDevice
+from jcw_latency.devices.remote import RemoteDevice
 
 KINDS = [
     pytest.param("ssh", marks=needs_sshd),

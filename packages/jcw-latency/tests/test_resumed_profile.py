@@ -13,15 +13,17 @@ from click.testing import CliRunner
 from latency_samples import Plugin, SyntheticDevice, TextExporter, assert_same_times, measured, quick_options
 from numpy.typing import NDArray
 
-from jcw_core.cli import build
+from jcw_core.cli.main import build
 from jcw_core.errors import DeviceError, NetworkError
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.problem import LayerProblem
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.network.problem import LayerProblem
 from jcw_core.registry import Registry
-from jcw_core.space import SearchSpace
-from jcw_latency import LatencyTable, network_runs, profile_space, visits
-from jcw_latency.partial import Partial
+from jcw_core.space.space import SearchSpace
+from jcw_latency import LatencyTable, profile_space
+from jcw_latency.profiling import networks as network_runs
+from jcw_latency.profiling import reference as visits
+from jcw_latency.profiling.checkpoint import Partial
 
 
 class Mortal(SyntheticDevice):

@@ -10,7 +10,7 @@ import pytest
 from remote_servers import needs_sshd, ssh_server
 
 from jcw_core.errors import DeviceError
-from jcw_latency.ssh import SshOptions, SshPlugin
+from jcw_latency.devices.ssh import SshOptions, SshPlugin
 
 pytestmark = needs_sshd
 

@@ -12,13 +12,14 @@ from hypothesis import example, given, settings
 from latency_samples import SyntheticDevice, measured
 
 from jcw_core.errors import DeviceError, FormatError
-from jcw_core.fusion import fuse
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.problem import LayerProblem
-from jcw_latency import LatencyTable, LayerGrid, npz, table_from_arrays
-from jcw_latency.problems import describe
-from jcw_latency.whole_run import WholeRun
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.network.layers import fuse
+from jcw_core.network.problem import LayerProblem
+from jcw_core.network.problem_text import describe
+from jcw_latency import LatencyTable, LayerGrid, table_from_arrays
+from jcw_latency.table import npz
+from jcw_latency.table.end_to_end import WholeRun
 
 
 def test_read_back(table: LatencyTable, table_file: Path) -> None:

@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from jcw_core.architecture import Architecture
-from jcw_core.context import Context
 from jcw_core.hookspecs import hookimpl
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.pipeline import run
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
 from jcw_core.protocols import Progress
-from jcw_core.recipe import load_recipe
-from jcw_core.records import FRONT, Candidate, Front
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_core.run_directory import RunDirectory
-from jcw_core.supernet.stage import SupernetStage
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
+from jcw_core.run.pipeline import run
+from jcw_core.run.records import FRONT, Candidate, Front
+from jcw_core.supernet.stages import SupernetStage
 from jcw_retrain import plugin as retrain_plugin
 
 torch.set_num_threads(1)

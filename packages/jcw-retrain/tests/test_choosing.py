@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from jcw_core.architecture import Architecture
 from jcw_core.errors import FormatError, JcwError
-from jcw_core.records import Candidate, Front
+from jcw_core.network.architecture import Architecture
+from jcw_core.run.records import Candidate, Front
 from jcw_retrain.choosing import choose
 
 

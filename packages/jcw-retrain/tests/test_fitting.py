@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from retrain_samples import NARROW, SMALL, Stripes, network
 
-from jcw_core.architecture import Architecture
-from jcw_core.model import Model
-from jcw_core.pruning import density_mask
-from jcw_core.supernet import checkpoint
-from jcw_core.supernet.batches import TrainingImages
-from jcw_core.supernet.options import Arithmetic, Augmentation, TrainingOptions
-from jcw_core.supernet.training import Method, Training
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.model import Model
+from jcw_core.network.weight_groups import density_mask
+from jcw_core.training import checkpoint
+from jcw_core.training.batches import TrainingImages
+from jcw_core.training.loop import Method, Training
+from jcw_core.training.options import Arithmetic, Augmentation, TrainingOptions
 from jcw_retrain import fitting
+from jcw_retrain.admm import Admm, FixedMasks
 from jcw_retrain.fitting import Fitting
 from jcw_retrain.options import Phases
-from jcw_retrain.pruning import Admm, FixedMasks
 
 PRETRAIN = TrainingOptions(epochs=2, batch_size=16, lr=0.05)
 ADMM = replace(PRETRAIN, epochs=6, lr=0.02, annealing="constant")

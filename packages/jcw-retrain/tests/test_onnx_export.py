@@ -10,13 +10,13 @@ import torch
 
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.errors import JcwError
-from jcw_core.model import Model
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.ops import OPERATIONS
-from jcw_core.pruning import density_mask
-from jcw_core.supernet.module import Slimmable
-from jcw_retrain.onnx_export import OnnxExporter, to_onnx
+from jcw_core.formats.onnx_writer import OnnxExporter, to_onnx
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+from jcw_core.network.operations import OPERATIONS
+from jcw_core.network.weight_groups import density_mask
+from jcw_core.training.module import Slimmable
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

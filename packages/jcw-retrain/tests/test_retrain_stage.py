@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from retrain_samples import MIDDLE, NARROW, SMALL, Stripes, network, open_run
 
-from jcw_core.data import normalise
+from jcw_core.datasets.split import normalise
 from jcw_core.errors import FormatError, JcwError, PluginError
-from jcw_core.pipeline import plan, run
-from jcw_core.pruning import weight_density
-from jcw_core.records import BASELINE, EXPORTS, MODELS, SUPERNET, ChosenModel, read_exports
-from jcw_core.shrink import shrink
-from jcw_core.supernet.module import Slimmable
-from jcw_retrain import retraining
+from jcw_core.formats.safetensors_file import load_model
+from jcw_core.network.shrink import shrink
+from jcw_core.network.weight_groups import weight_density
+from jcw_core.run.pipeline import plan, run
+from jcw_core.run.records import BASELINE, EXPORTS, MODELS, SUPERNET, ChosenModel, read_exports
+from jcw_core.training.module import Slimmable
+from jcw_retrain import jobs as retraining
 from jcw_retrain.options import RetrainOptions, phases
-from jcw_retrain.weights import load_model
 
 PATIENCE = 20
 """Seconds that a thread waits for another; only a test that fails uses them up."""
@@ -166,7 +166,7 @@ def test_an_exporter_that_is_missing_is_named_before_any_work(tmp_path: Path) ->
     context, plugin = open_run(tmp_path)
     text = (tmp_path / "recipe.toml").read_text().replace('["safetensors"]', '["jcw"]')
     (tmp_path / "recipe.toml").write_text(text)
-    from jcw_core.recipe import load_recipe
+    from jcw_core.recipe.recipe import load_recipe
 
     context.recipe = load_recipe(tmp_path / "recipe.toml", context.registry)
     with pytest.raises(PluginError, match="install jcw-kernels"):

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.space import Bound, SearchSpace
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.space.space import Bound, SearchSpace
 from jcw_search import Fixed
 
 

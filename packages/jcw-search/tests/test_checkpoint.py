@@ -4,7 +4,7 @@ from dataclasses import fields
 import numpy as np
 
 from jcw_core.backbones.resnet import RESNET18
-from jcw_core.space import SearchSpace
+from jcw_core.space.space import SearchSpace
 from jcw_search import Evolution, Fixed, State, UniformSelection, checkpoint
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 import jcw_search.plugin
-from jcw_core import records
-from jcw_core.context import Context
 from jcw_core.errors import PluginError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.options import option
-from jcw_core.pipeline import run
-from jcw_core.recipe import load_recipe
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_core.run_directory import RunDirectory
+from jcw_core.run import records
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
+from jcw_core.run.pipeline import run
 
 WORLD: dict = {}
 exec(Path(__file__).with_name("world.py").read_text(), WORLD)

@@ -3,11 +3,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from jcw_core.bounds import Bound
 from jcw_core.errors import JcwError, PluginError
-from jcw_core.space import SearchSpace
+from jcw_core.space.bounds import Bound
+from jcw_core.space.space import SearchSpace
 from jcw_search import Evolution, Fixed, Nsga2Selection, UniformSelection, search
-from jcw_search.sorting import non_dominated
+from jcw_search.pareto import non_dominated
 
 VARIANTS = ["joint", "channels", "weights", "sequential"]
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import jcw_search.plugin
-from jcw_core import records
 from jcw_core.errors import FormatError, RecipeError
-from jcw_core.recipe import load_recipe
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
+from jcw_core.run import records
 from jcw_search import Variation
 from jcw_search.options import SearchOptions
-from jcw_search.report import SearchSection
-from jcw_search.stage import SearchStage, _evolution, _selection
+from jcw_search.report_section import SearchSection
+from jcw_search.stages import SearchStage, _evolution, _selection
 
 WORLD = Path(__file__).with_name("world.py")
 RECIPE = """
@@ -104,7 +104,7 @@ def run_and_die(folder, generation):
     """Run the stage in a process that is killed in the middle of evaluating ``generation``."""
     script = f"""
         exec(open({str(WORLD)!r}).read())
-        from jcw_search.stage import SearchStage
+        from jcw_search.stages import SearchStage
         SearchStage().run(context({str(folder / "recipe.toml")!r}, {str(folder / "run")!r}, die_at={generation}))
     """
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -9,11 +9,11 @@ import numpy as np
 
 import jcw_search.plugin
 from jcw_core.backbones.resnet import RESNET18
-from jcw_core.context import Context
 from jcw_core.hookspecs import hookimpl
-from jcw_core.recipe import load_recipe
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_core.run_directory import RunDirectory
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
 
 
 @dataclass(frozen=True)

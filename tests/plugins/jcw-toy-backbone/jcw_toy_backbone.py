@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jcw_core.bounds import Bound
 from jcw_core.hookspecs import hookimpl
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network import Network, NetworkBuilder
+from jcw_core.space import Bound
 
 
 class ToyNet:

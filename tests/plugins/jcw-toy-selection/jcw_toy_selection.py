@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.context import Context
 from jcw_core.hookspecs import hookimpl
+from jcw_core.run import Context
 from jcw_core.space import Population, SearchSpace
 
 

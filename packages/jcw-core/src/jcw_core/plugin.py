@@ -36,8 +36,8 @@ def jcw_register_datasets() -> Sequence[DatasetPlugin]:
 @hookimpl
 def jcw_register_stages() -> Sequence[Stage]:
     """Training the supernet, and the report."""
-    from jcw_core.report import ReportStage
-    from jcw_core.supernet.stage import SupernetStage
+    from jcw_core.report.stages import ReportStage
+    from jcw_core.supernet.stages import SupernetStage
 
     return [SupernetStage(), ReportStage()]
 
@@ -53,6 +53,6 @@ def jcw_register_objectives() -> Sequence[Objective]:
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
     """``run``, ``recipe``, ``plugins``, ``networks`` and ``show``."""
-    from jcw_core import commands
+    from jcw_core.cli import commands
 
     return [commands.run, commands.recipe, commands.plugins, commands.networks, commands.show]

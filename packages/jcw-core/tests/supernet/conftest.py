@@ -7,8 +7,8 @@ import importlib.util
 import pytest
 from supernet_samples import BUILDERS, Blobs
 
-from jcw_core.network import Network
-from jcw_core.space import SearchSpace
+from jcw_core.network.graph import Network
+from jcw_core.space.space import SearchSpace
 
 if importlib.util.find_spec("torch") is None:
     collect_ignore = [

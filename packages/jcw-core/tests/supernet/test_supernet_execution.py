@@ -15,10 +15,10 @@ from torch import Tensor
 from jcw_core.backbones.mobilenet_v1 import mobilenet_v1
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.backbones.resnet import resnet18
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.supernet import execution
-from jcw_core.supernet.execution import BatchNorm, execute, may_overwrite
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.training import execution
+from jcw_core.training.execution import BatchNorm, execute, may_overwrite
 
 
 def read_through_a_view() -> Network:

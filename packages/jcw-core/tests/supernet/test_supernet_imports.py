@@ -8,7 +8,7 @@ import sys
 sys.modules["torch"] = sys.modules["safetensors"] = None  # as if they were not installed
 from jcw_core import plugin
 from jcw_core.errors import JcwError
-from jcw_core.records import SUPERNET
+from jcw_core.run.records import SUPERNET
 stage = next(s for s in plugin.jcw_register_stages() if s.name == "supernet")
 assert stage.makes == (SUPERNET,) and stage.options().training(3).epochs == 3
 objectives = {o.name: o for o in plugin.jcw_register_objectives()}

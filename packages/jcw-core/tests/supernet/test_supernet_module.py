@@ -4,22 +4,22 @@ import torch
 from supernet_samples import Blobs
 from torch import nn
 
-from jcw_core.architecture import Architecture
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.backbones.resnet import resnet18
-from jcw_core.data import normalise
+from jcw_core.datasets.split import normalise
 from jcw_core.errors import DataError, FormatError, NetworkError
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.pruning import density_mask as reference_mask
-from jcw_core.shrink import shrink, shrink_weights
-from jcw_core.space import SearchSpace, prunable_layers
-from jcw_core.supernet.batches import FixedImages
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.network.shrink import shrink, shrink_weights
+from jcw_core.network.weight_groups import density_mask as reference_mask
+from jcw_core.space.space import SearchSpace, prunable_layers
 from jcw_core.supernet.calibration import calibrate
-from jcw_core.supernet.execution import BatchNorm, execute
-from jcw_core.supernet.masks import density_mask
-from jcw_core.supernet.module import Slimmable
-from jcw_core.supernet.options import Arithmetic
+from jcw_core.training.batches import FixedImages
+from jcw_core.training.execution import BatchNorm, execute
+from jcw_core.training.masks import density_mask
+from jcw_core.training.module import Slimmable
+from jcw_core.training.options import Arithmetic
 
 
 @pytest.mark.parametrize("shape", [(8, 3, 3, 3), (10, 4, 1, 1), (3, 5), (13, 7, 3, 3), (4, 1, 1, 1)])

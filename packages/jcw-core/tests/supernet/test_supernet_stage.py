@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from supernet_samples import Blobs, residual
 
-from jcw_core.context import Context
 from jcw_core.hookspecs import hookimpl
-from jcw_core.pipeline import run
-from jcw_core.recipe import load_recipe
-from jcw_core.records import SUPERNET
+from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
-from jcw_core.run_directory import RunDirectory
-from jcw_core.supernet.batches import FixedImages
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
+from jcw_core.run.pipeline import run
+from jcw_core.run.records import SUPERNET
 from jcw_core.supernet.evaluation import Score
 from jcw_core.supernet.evaluator import SupernetEvaluator
-from jcw_core.supernet.module import Slimmable
-from jcw_core.supernet.options import Arithmetic
-from jcw_core.supernet.stage import SupernetStage
+from jcw_core.supernet.stages import SupernetStage
+from jcw_core.training.batches import FixedImages
+from jcw_core.training.module import Slimmable
+from jcw_core.training.options import Arithmetic
 
 
 class BlobData:

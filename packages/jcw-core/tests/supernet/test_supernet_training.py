@@ -11,17 +11,17 @@ import pytest
 import torch
 from supernet_samples import Blobs, residual
 
-from jcw_core.architecture import Architecture
 from jcw_core.errors import DataError, FormatError, JcwError
-from jcw_core.space import SearchSpace
-from jcw_core.supernet import checkpoint
-from jcw_core.supernet.arithmetic import computing, has_bf16
-from jcw_core.supernet.batches import FixedImages, TrainingImages, augment
+from jcw_core.network.architecture import Architecture
+from jcw_core.space.space import SearchSpace
 from jcw_core.supernet.evaluation import score_network, score_subnetwork
-from jcw_core.supernet.module import Slimmable
-from jcw_core.supernet.options import Arithmetic, Augmentation, TrainingOptions
 from jcw_core.supernet.sharing import Sharing
-from jcw_core.supernet.training import Training, learning_rate
+from jcw_core.training import checkpoint
+from jcw_core.training.batches import FixedImages, TrainingImages, augment
+from jcw_core.training.loop import Training, learning_rate
+from jcw_core.training.module import Slimmable
+from jcw_core.training.options import Arithmetic, Augmentation, TrainingOptions
+from jcw_core.training.precision import computing, has_bf16
 
 KINDS = {"width": "widths", "density": "densities"}
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "core/error.hpp"
+#include "base/error.hpp"
 
 namespace jcw {
 namespace {

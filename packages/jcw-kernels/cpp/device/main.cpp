@@ -6,7 +6,7 @@
 //   jcw-device describe
 //       {"cpu": "Cortex-A72, Raspberry Pi 4 ...", "isa": "neon", "isas": ["neon", "scalar"], "version": "0.1.0"}
 //   jcw-device layers FILE
-//       FILE has one JSON object per line: the fields of jcw_core.problem.LayerProblem. As many layers as fit
+//       FILE has one JSON object per line: the fields of jcw_core.network.problem.LayerProblem. As many layers as fit
 //       in memory are prepared at a time, then visited once per round. For each such batch one line says
 //       which kernels it runs, and one per round how long each layer took for one image; `first` counts layers from 0:
 //         {"first": 0, "kernels": ["sparse", "dense, depthwise", ...], "macs": [...]}
@@ -29,9 +29,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/isa.hpp"
-#include "core/program.hpp"
+#include "base/error.hpp"
+#include "base/isa.hpp"
+#include "program.hpp"
 #include "device/describe.hpp"
 #include "device/options.hpp"
 #include "device/problem.hpp"

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "core/error.hpp"
+#include "base/error.hpp"
 
 namespace jcw {
 namespace {

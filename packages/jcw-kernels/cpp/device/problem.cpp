@@ -4,9 +4,9 @@
 #include <array>
 #include <random>
 
-#include "core/error.hpp"
-#include "core/json.hpp"
-#include "core/shapes.hpp"
+#include "base/error.hpp"
+#include "model/json.hpp"
+#include "model/shapes.hpp"
 
 namespace jcw {
 namespace {
@@ -57,7 +57,7 @@ class Weights {
   }
 
   // Keeps the share `density` of the groups of four output channels at one position, as
-  // jcw_core.pruning does: rounded, at least one above density 0.
+  // jcw_core.network.weight_groups does: rounded, at least one above density 0.
   void fill(Unit& unit, double density) {
     const auto rows = static_cast<std::size_t>(unit.out_channels), positions = static_cast<std::size_t>(unit.positions());
     if (static_cast<std::int64_t>(rows) * unit.positions() > kLargestTensor) throw FormatError("too many weights");
@@ -152,7 +152,7 @@ int add_other(Model& model, Unit unit, const Unit& last, Weights& weights) {
   return add_layer(model, std::move(unit), 0.0, weights);
 }
 
-// What jcw_core.problem.LayerProblem demands of two convolutions in one unit.
+// What jcw_core.network.problem.LayerProblem demands of two convolutions in one unit.
 void check_second(const Json& problem, const Unit& first, const Json& then, const Unit& second) {
   const bool pointwise = first.op == Op::conv2d && first.groups == 1 && first.taps() == 1 && first.stride == Pair{1, 1} &&
                          first.padding == Pair{0, 0} && !has_residual(problem);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/model.hpp"
+#include "model/model.hpp"
 
 namespace jcw {
 
@@ -16,7 +16,7 @@ struct Layer {
   std::int64_t weight_bytes() const;  // of the kept weights, roughly
 };
 
-// Reads a JSON object with the fields of jcw_core.problem.LayerProblem, and gives the layer random
+// Reads a JSON object with the fields of jcw_core.network.problem.LayerProblem, and gives the layer random
 // weights pruned to its density. Fields that are left out have the defaults of that class. Throws FormatError, also for
 // what that class refuses.
 Layer parse_layer(const std::string& line);

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/program.hpp"
+#include "program.hpp"
 
 namespace jcw {
 

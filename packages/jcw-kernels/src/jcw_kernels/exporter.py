@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from jcw_core.files import atomic
-from jcw_core.model import Model
-from jcw_kernels.artefact import serialize
+from jcw_core.network.model import Model
+from jcw_kernels.model_file import serialize
 
 
 class JcwExporter:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.fusion import Unit
+from jcw_core.network.layers import Unit
 
 Arrays = Mapping[str, NDArray[np.float32]]
 

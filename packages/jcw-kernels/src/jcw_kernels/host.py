@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from jcw_core.network.problem import LayerProblem
 from jcw_core.options import option
-from jcw_core.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
 from jcw_kernels._engine import chosen_isa
-from jcw_kernels.layers import layer_file
+from jcw_kernels.layer_program import layer_file
 from jcw_kernels.program import Program, load
 
 _CHUNK_FLOATS = 200_000_000

@@ -32,7 +32,7 @@ def jcw_register_exporters() -> Sequence[Exporter]:
 @hookimpl
 def jcw_register_stages() -> Sequence[Stage]:
     """The error of exported models on the test images."""
-    from jcw_kernels.evaluate import EvaluateStage
+    from jcw_kernels.stages import EvaluateStage
 
     return [EvaluateStage()]
 

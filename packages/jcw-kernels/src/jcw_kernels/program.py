@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import atomic
-from jcw_core.model import Model
+from jcw_core.network.model import Model
 from jcw_kernels._engine import Engine
-from jcw_kernels.artefact import random_input, serialize
+from jcw_kernels.model_file import random_input, serialize
 
 _LEAST_RUNS = 3
 """The fewest of which one may be disturbed."""

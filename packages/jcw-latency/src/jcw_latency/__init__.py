@@ -1,12 +1,12 @@
 """Latency you can trust, on your device: profile layers, predict networks, check the prediction."""
 
-from jcw_latency.importing import table_from_arrays
-from jcw_latency.interpolate import interpolate
 from jcw_latency.options import LatencyOptions
-from jcw_latency.predictor import LatencyPredictor
-from jcw_latency.profiling import profile
-from jcw_latency.table import LatencyTable, LayerGrid
-from jcw_latency.whole import profile_space
+from jcw_latency.profiling.layers import profile
+from jcw_latency.profiling.profile import profile_space
+from jcw_latency.table.from_arrays import table_from_arrays
+from jcw_latency.table.interpolation import interpolate
+from jcw_latency.table.predictor import LatencyPredictor
+from jcw_latency.table.table import LatencyTable, LayerGrid
 
 __all__ = [
     "LatencyOptions",

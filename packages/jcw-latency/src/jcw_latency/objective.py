@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jcw_core import records
+from jcw_core.run import records
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from jcw_core.context import Context
-    from jcw_core.space import Population, SearchSpace
-    from jcw_latency.predictor import LatencyPredictor
-    from jcw_latency.table import LatencyTable
+    from jcw_core.run.context import Context
+    from jcw_core.space.space import Population, SearchSpace
+    from jcw_latency.table.predictor import LatencyPredictor
+    from jcw_latency.table.table import LatencyTable
 
 
 class LatencyObjective:
@@ -25,7 +25,7 @@ class LatencyObjective:
 
     def open(self, context: Context) -> LatencyEvaluator:
         """Read the run's latency table."""
-        from jcw_latency.table import LatencyTable
+        from jcw_latency.table.table import LatencyTable
 
         return LatencyEvaluator(LatencyTable.read(context.path(records.TABLE)))
 
@@ -43,7 +43,7 @@ class LatencyEvaluator:
 
     def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
         """Milliseconds, (n,)."""
-        from jcw_latency.predictor import LatencyPredictor
+        from jcw_latency.table.predictor import LatencyPredictor
 
         if self._predictor is None or self._predictor.space is not space:
             self._predictor = LatencyPredictor(self._table, space)

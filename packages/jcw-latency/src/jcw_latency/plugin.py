@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 @hookimpl
 def jcw_register_devices() -> Sequence[DevicePlugin]:
     """A table that was measured before, and machines that are reached by ssh or adb."""
-    from jcw_latency.adb import AdbPlugin
-    from jcw_latency.recorded import RecordedPlugin
-    from jcw_latency.ssh import SshPlugin
+    from jcw_latency.devices.adb import AdbPlugin
+    from jcw_latency.devices.recorded import RecordedPlugin
+    from jcw_latency.devices.ssh import SshPlugin
 
     return [RecordedPlugin(), SshPlugin(), AdbPlugin()]
 
@@ -42,7 +42,7 @@ def jcw_register_stages() -> Sequence[Stage]:
 @hookimpl
 def jcw_register_report() -> Sequence[ReportSection]:
     """How good the predictions are."""
-    from jcw_latency.report import FidelitySection
+    from jcw_latency.fidelity.report_section import FidelitySection
 
     return [FidelitySection()]
 
@@ -50,6 +50,8 @@ def jcw_register_report() -> Sequence[ReportSection]:
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
     """``profile``, ``predict``, ``check`` and ``table``."""
-    from jcw_latency import check_command, commands, table_commands
+    from jcw_latency.commands import check as check_command
+    from jcw_latency.commands import profile as commands
+    from jcw_latency.commands import table as table_commands
 
     return [commands.profile, commands.predict, check_command.check, table_commands.table]

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from jcw_core import records
-from jcw_core.context import Context
 from jcw_core.errors import FormatError
 from jcw_core.files import write_json
-from jcw_core.recipe import Recipe
+from jcw_core.recipe.recipe import Recipe
 from jcw_core.registry import Registry
-from jcw_core.space import SearchSpace
-from jcw_latency.fidelity import check
-from jcw_latency.guard import GuardedDevice
+from jcw_core.run import records
+from jcw_core.run.context import Context
+from jcw_core.space.space import SearchSpace
+from jcw_latency.devices.guarded import GuardedDevice
+from jcw_latency.fidelity.check import check
 from jcw_latency.options import LatencyOptions
-from jcw_latency.predictor import LatencyPredictor
-from jcw_latency.table import LatencyTable, device_document
-from jcw_latency.whole import profile_space
+from jcw_latency.profiling.profile import profile_space
+from jcw_latency.table.predictor import LatencyPredictor
+from jcw_latency.table.table import LatencyTable, device_document
 
 
 class ProfileStage:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jcw_core.architecture import Architecture
 from jcw_core.errors import FormatError, JcwError
-from jcw_core.records import Candidate, Front
+from jcw_core.network.architecture import Architecture
+from jcw_core.run.records import Candidate, Front
 
 LATENCY = "latency"
 

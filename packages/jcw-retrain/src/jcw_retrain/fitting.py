@@ -9,16 +9,16 @@ from threading import Event
 
 import numpy as np
 
-from jcw_core.architecture import Architecture
-from jcw_core.model import Model
-from jcw_core.network import Network
-from jcw_core.shrink import Weights, shrink, shrink_weights
-from jcw_core.supernet.batches import TrainingImages
-from jcw_core.supernet.module import Slimmable
-from jcw_core.supernet.options import Arithmetic, TrainingOptions
-from jcw_core.supernet.training import EpochReport, Method, Training
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+from jcw_core.network.shrink import Weights, shrink, shrink_weights
+from jcw_core.training.batches import TrainingImages
+from jcw_core.training.loop import EpochReport, Method, Training
+from jcw_core.training.module import Slimmable
+from jcw_core.training.options import Arithmetic, TrainingOptions
+from jcw_retrain.admm import Admm, FixedMasks, prune
 from jcw_retrain.options import Phases
-from jcw_retrain.pruning import Admm, FixedMasks, prune
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from jcw_core.options import option
-from jcw_core.supernet.options import Arithmetic, Augmentation, TrainingOptions
+from jcw_core.training.options import Arithmetic, Augmentation, TrainingOptions
 
 
 @dataclass(frozen=True, slots=True)

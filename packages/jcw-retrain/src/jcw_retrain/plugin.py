@@ -22,7 +22,7 @@ def jcw_register_stages() -> Sequence[Stage]:
 @hookimpl
 def jcw_register_exporters() -> Sequence[Exporter]:
     """Safetensors and ONNX."""
-    from jcw_retrain.onnx_export import OnnxExporter
-    from jcw_retrain.weights import SafetensorsExporter
+    from jcw_core.formats.onnx_writer import OnnxExporter
+    from jcw_core.formats.safetensors_file import SafetensorsExporter
 
     return [SafetensorsExporter(), OnnxExporter()]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jcw_core.options import option
-from jcw_core.records import EXPORTS, FRONT, MODELS, SUPERNET, ChosenModel, write_exports
+from jcw_core.run.records import EXPORTS, FRONT, MODELS, SUPERNET, ChosenModel, write_exports
 from jcw_retrain.options import RetrainOptions
 
 if TYPE_CHECKING:
-    from jcw_core.context import Context
-    from jcw_core.recipe import Recipe
+    from jcw_core.recipe.recipe import Recipe
     from jcw_core.registry import Registry
+    from jcw_core.run.context import Context
 
 
 class RetrainStage:
@@ -32,9 +32,9 @@ class RetrainStage:
 
     def run(self, context: Context) -> Sequence[str]:
         """Train; returns the files of weights."""
-        from jcw_core.supernet.extra import implementation
+        from jcw_core.training.extra import implementation
 
-        files: list[str] = implementation("jcw_retrain.retraining").retrain(context)
+        files: list[str] = implementation("jcw_retrain.jobs").retrain(context)
         return files
 
 
@@ -66,7 +66,7 @@ class ExportStage:
 
     def run(self, context: Context) -> Sequence[str]:
         """Export; returns the files."""
-        from jcw_retrain.weights import load_model
+        from jcw_core.formats.safetensors_file import load_model
 
         exporters = [context.registry.exporters[name] for name in context.options(ExportOptions).formats]
         models = ChosenModel.read_all(context.path(MODELS))

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.protocols import Evaluator, Selection
-from jcw_core.space import Population, SearchSpace
-from jcw_search.breeding import breed, scatter
+from jcw_core.space.space import Population, SearchSpace
+from jcw_search.mating import breed, scatter
 from jcw_search.operators import Variation
+from jcw_search.pareto import Floats, Indices, hypervolume, non_dominated
 from jcw_search.phases import Phase, Variant, phases_of
-from jcw_search.sorting import Floats, Indices, hypervolume, non_dominated
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import JcwError
-from jcw_core.space import Population, SearchSpace
+from jcw_core.space.space import Population, SearchSpace
 
 Variant = Literal["joint", "channels", "weights", "sequential"]
 

@@ -22,7 +22,7 @@ def jcw_register_selections() -> Sequence[Selection]:
 @hookimpl
 def jcw_register_stages() -> Sequence[Stage]:
     """The search."""
-    from jcw_search.stage import SearchStage
+    from jcw_search.stages import SearchStage
 
     return [SearchStage()]
 
@@ -30,6 +30,6 @@ def jcw_register_stages() -> Sequence[Stage]:
 @hookimpl
 def jcw_register_report() -> Sequence[ReportSection]:
     """The search's part of the report."""
-    from jcw_search.report import SearchSection
+    from jcw_search.report_section import SearchSection
 
     return [SearchSection()]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from jcw_core.errors import JcwError
-from jcw_search.sorting import Floats, Indices, crowding_distance, fronts
+from jcw_search.pareto import Floats, Indices, crowding_distance, fronts
 
 
 @dataclass(frozen=True, slots=True)

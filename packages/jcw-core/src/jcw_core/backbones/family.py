@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from jcw_core.bounds import Bound
 from jcw_core.errors import NetworkError
-from jcw_core.network import Network
+from jcw_core.network.graph import Network
+from jcw_core.space.bounds import Bound
 
 SMALL_INPUT = 64
 """Up to this height and width a network leaves out its first two halvings, as is usual on 28 to 64 pixels."""

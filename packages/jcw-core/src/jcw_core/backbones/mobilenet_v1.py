@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from jcw_core.backbones.family import SMALL_INPUT, Family, scaled
-from jcw_core.bounds import Bound
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.space.bounds import Bound
 
 BOUNDS = (
     Bound("conv", width=0.5, density=1.0),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError
-from jcw_core.problem import LayerProblem
+from jcw_core.network.problem import LayerProblem
 
 
 @dataclass(frozen=True, slots=True)

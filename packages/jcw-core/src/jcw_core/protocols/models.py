@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from jcw_core.bounds import Bound
-from jcw_core.model import Model
-from jcw_core.network import Network
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+from jcw_core.space.bounds import Bound
 
 
 class Backbone(Protocol):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.space import Population, SearchSpace
+from jcw_core.space.space import Population, SearchSpace
 
 if TYPE_CHECKING:
-    from jcw_core.context import Context
+    from jcw_core.run.context import Context
 
 
 class Evaluator(Protocol):

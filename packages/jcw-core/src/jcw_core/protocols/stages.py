@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from jcw_core.context import Context
-    from jcw_core.recipe import Recipe
+    from jcw_core.recipe.recipe import Recipe
     from jcw_core.registry import Registry
+    from jcw_core.run.context import Context
 
 
 class Stage(Protocol):
@@ -84,7 +84,7 @@ class ReportSection(Protocol):
         """JSON-ready data, or None when the run has nothing for it."""
 
     def html(self, data: Mapping[str, Any]) -> str:
-        """HTML of the section's body; see ``jcw_core.charts`` for plots."""
+        """HTML of the section's body; see ``jcw_core.report.charts`` for plots."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,4 @@
-"""The supernet: a slimmable torch module, its training, and the objectives that it estimates.
+"""The supernet, whose weights all architectures share, and the objectives that it estimates.
 
-The only folder of jcw-core that may import torch; this file, ``options``, ``stage`` and
-``objective`` do not.
+Without torch only ``options``, ``stages`` and ``objective`` can be imported.
 """

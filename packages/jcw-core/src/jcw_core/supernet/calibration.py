@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from jcw_core.network import Network
-from jcw_core.supernet.execution import BatchNorm, Tensors, execute
+from jcw_core.network.graph import Network
+from jcw_core.training.execution import BatchNorm, Tensors, execute
 
 
 @torch.no_grad()

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F  # noqa: N812  the name everybody knows
 
-from jcw_core.architecture import Architecture
-from jcw_core.supernet.arithmetic import computing
-from jcw_core.supernet.batches import Batch
+from jcw_core.network.architecture import Architecture
 from jcw_core.supernet.calibration import calibrate
-from jcw_core.supernet.execution import BatchNorm, execute
-from jcw_core.supernet.module import Slimmable
-from jcw_core.supernet.options import Arithmetic
+from jcw_core.training.batches import Batch
+from jcw_core.training.execution import BatchNorm, execute
+from jcw_core.training.module import Slimmable
+from jcw_core.training.options import Arithmetic
+from jcw_core.training.precision import computing
 
 
 @dataclass(frozen=True, slots=True)

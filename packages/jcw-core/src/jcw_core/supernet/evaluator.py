@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from jcw_core.context import Context
-from jcw_core.space import Population, SearchSpace
-from jcw_core.supernet.arithmetic import threads
-from jcw_core.supernet.batches import FixedImages, TrainingImages
+from jcw_core.run.context import Context
+from jcw_core.space.space import Population, SearchSpace
 from jcw_core.supernet.evaluation import score_subnetwork
-from jcw_core.supernet.module import Slimmable
 from jcw_core.supernet.options import SupernetOptions
 from jcw_core.supernet.sharing import load_supernet, train_on_population
+from jcw_core.training.batches import FixedImages, TrainingImages
+from jcw_core.training.module import Slimmable
+from jcw_core.training.precision import threads
 
 BATCH = 128
 """Images at a time in calibration and evaluation; larger batches fall out of the cache."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from jcw_core.protocols import Evaluator
-from jcw_core.records import SUPERNET
-from jcw_core.supernet.extra import implementation
+from jcw_core.run.records import SUPERNET
+from jcw_core.training.extra import implementation
 
 if TYPE_CHECKING:
-    from jcw_core.context import Context
+    from jcw_core.run.context import Context
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from jcw_core.architecture import Architecture
-from jcw_core.context import Context
-from jcw_core.recipe import canonical
-from jcw_core.records import SUPERNET
-from jcw_core.space import Population, SearchSpace
-from jcw_core.supernet import checkpoint
-from jcw_core.supernet.arithmetic import threads
-from jcw_core.supernet.batches import TrainingImages
-from jcw_core.supernet.module import Slimmable
+from jcw_core.network.architecture import Architecture
+from jcw_core.recipe.recipe import canonical
+from jcw_core.run.context import Context
+from jcw_core.run.records import SUPERNET
+from jcw_core.space.space import Population, SearchSpace
 from jcw_core.supernet.options import SupernetOptions
-from jcw_core.supernet.training import EpochReport, Method, Training
+from jcw_core.training import checkpoint
+from jcw_core.training.batches import TrainingImages
+from jcw_core.training.loop import EpochReport, Method, Training
+from jcw_core.training.module import Slimmable
+from jcw_core.training.precision import threads
 
 
 class Sharing(Method):

@@ -1,0 +1,1 @@
+"""The ``jcw`` command."""

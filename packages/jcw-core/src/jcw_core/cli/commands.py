@@ -1,0 +1,166 @@
+"""``jcw run``, ``jcw recipe``, ``jcw plugins``, ``jcw networks`` and ``jcw show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jcw_core.backbones.family import WIDTHS
+from jcw_core.errors import JcwError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.table import Table
+
+    from jcw_core.registry import Registry
+
+
+@click.command()
+@click.argument("recipe", type=click.Path(path_type=Path))
+@click.option(
+    "--runs", type=click.Path(path_type=Path), default="runs", show_default=True, help="Folder of all runs."
+)
+@click.option("--until", default="report", show_default=True, help="Last stage to run.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="TABLE.KEY=VALUE", help="Replace a value of the recipe."
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check the recipe, its images and its network, and list the stages without running them.",
+)
+@click.pass_obj
+def run(
+    registry: Registry, recipe: Path, runs: Path, until: str, overrides: tuple[str, ...], dry_run: bool
+) -> None:
+    """Profile, search, retrain, export and report, as RECIPE says.
+
+    A run that was interrupted continues where it stopped; finished stages are skipped while their
+    inputs stay the same.
+    """
+    from jcw_core.cli.progress import TerminalProgress
+    from jcw_core.errors import continues_from
+    from jcw_core.options import assignment
+    from jcw_core.recipe.recipe import load_recipe
+    from jcw_core.run.context import Context
+    from jcw_core.run.directory import RunDirectory
+    from jcw_core.run.pipeline import check, plan
+    from jcw_core.run.pipeline import run as run_stages
+
+    read = load_recipe(recipe, registry, dict(assignment(text, "--set", "TABLE.KEY") for text in overrides))
+    directory = RunDirectory(runs / (read.run.name or recipe.stem))
+    context = Context(read, registry, directory)
+    stages = plan(context, until)
+    check(context, stages)
+    if dry_run:
+        for stage in stages:
+            click.echo(f"{stage.name:12} -> {', '.join(stage.makes)}")
+        return
+    with continues_from(directory.root), TerminalProgress() as progress:
+        registry.add("terminal-progress", progress)
+        run_stages(context, until, progress.stage)
+    page = directory.path("report.html")
+    click.echo(f"report: {page.resolve()}" if until == "report" else f"run: {directory.root.resolve()}")
+
+
+@click.command()
+@click.pass_obj
+def plugins(registry: Registry) -> None:
+    """List what is installed, by kind, and what failed to load."""
+    families = (
+        registry.backbones,
+        registry.devices,
+        registry.datasets,
+        registry.objectives,
+        registry.selections,
+        registry.exporters,
+        registry.stages,
+    )
+    for family in families:
+        click.secho(
+            f"{family.kind}s" if not family.kind.endswith("y") else f"{family.kind[:-1]}ies", bold=True
+        )
+        for name in sorted(family):
+            click.echo(f"  {name:16} {family.origins[name]}")
+    for name, reason in registry.failures.items():
+        click.secho(f"failed: {name}: {reason}", fg="red", err=True)
+    if registry.failures:
+        raise JcwError(f"{len(registry.failures)} plugin(s) failed to load; update or uninstall them")
+
+
+@click.command()
+@click.option("--input-size", default=224, show_default=True, help="Height and width of the input in pixels.")
+@click.option("--classes", default=1000, show_default=True, help="Number of classes.")
+@click.option(
+    "--width", default=1.0, show_default=True, type=click.FloatRange(*WIDTHS), help="Factor on all channels."
+)
+@click.option("--json", "name", metavar="NETWORK", help="Print one network as JSON instead.")
+@click.pass_obj
+def networks(registry: Registry, input_size: int, classes: int, width: float, name: str | None) -> None:
+    """List the backbones with their MACs, parameters and search dimensions."""
+    from jcw_core.space.space import SearchSpace
+
+    def build(backbone: str) -> Any:
+        return registry.backbones[backbone].build(num_classes=classes, width=width, input_size=input_size)
+
+    if name is not None:
+        click.echo(build(name).to_json())
+        return
+    click.echo(f"{'network':16}{'MACs':>16}{'parameters':>14}{'groups':>8}{'prunable':>10}")
+    for backbone, plugin in sorted(registry.backbones.items()):
+        network = build(backbone)
+        space = SearchSpace.of(network, defaults=plugin.bounds)
+        widths = sum(v.kind == "width" for v in space.variables)
+        click.echo(
+            f"{backbone:16}{network.macs:>16,}{network.parameters:>14,}{widths:>8}{space.dimensions - widths:>10}"
+        )
+
+
+@click.command()
+@click.pass_obj
+def recipe(registry: Registry) -> None:
+    """Print every table and key that a recipe may have, with defaults."""
+    from jcw_core.recipe.reference import describe
+
+    click.echo(describe(registry))
+
+
+@click.command()
+@click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
+def show(run_directory: Path) -> None:
+    """Print the models of a finished run: RUN is its folder, e.g. runs/quickstart."""
+    from rich.console import Console
+
+    from jcw_core.errors import FormatError
+    from jcw_core.files import read_json
+
+    path = run_directory / "report.json"
+    report = read_json(path, kind="jcw-report/1")
+    try:
+        Console(markup=False, emoji=False).print(_models(report))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise FormatError(f"{path}: not a report ({error!r}); run its recipe again") from None
+
+
+def _models(report: Mapping[str, Any]) -> Table:
+    """A row for each model of a report, the dense network first."""
+    from rich.table import Table
+
+    table = Table(title=f"{report['network']} on {report['dataset']}, {report['device']['cpu']}")
+    for head in ("model", "requested ms", "predicted ms", "measured ms", "speed-up", "test error", "weights"):
+        table.add_column(head, justify="left" if head == "model" else "right")
+    dense = report["baseline"]["measured_latency_ms"]
+    for row in (report["baseline"], *report["models"]):
+        measured = row["measured_latency_ms"]
+        times = [row[f"{kind}_latency_ms"] for kind in ("requested", "predicted", "measured")]
+        table.add_row(
+            str(row["id"]),
+            *("-" if t is None else f"{t:.3f}" for t in times),
+            f"{dense / measured:.2f}" if dense and measured else "-",
+            f"{row['test_error']:.2%}",
+            f"{row['kept_weights']:,}",
+        )
+    return table

@@ -1,0 +1,83 @@
+"""The ``jcw`` command: a click group whose commands are plugins."""
+
+from __future__ import annotations
+
+import click
+
+from jcw_core.cli.background import leave
+from jcw_core.errors import JcwError
+from jcw_core.registry import Registry
+
+
+class _Group(click.Group):
+    """Names the package to install for a command that is not there."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            package = PROVIDERS.get(args[0])
+            raise click.UsageError(
+                f"{error.message} Install {package}." if package else error.message, ctx
+            ) from None
+
+
+PROVIDERS = {
+    "profile": "jcw-latency",
+    "predict": "jcw-latency",
+    "check": "jcw-latency",
+    "table": "jcw-latency",
+    "kernels": "jcw-kernels",
+}
+"""Which package to install for a command that is not there."""
+
+
+def build(registry: Registry) -> click.Group:
+    """The command with everything that is installed."""
+    group = _Group(
+        "jcw",
+        help="Joint channel and weight pruning: from a network, data, a device and a latency budget to "
+        "models whose accuracy and latency are measured.",
+        context_settings={"obj": registry, "help_option_names": ["-h", "--help"]},
+    )
+    for name, command in registry.commands.items():
+        group.add_command(command, name)
+    return click.version_option(package_name="jcw-core", prog_name="jcw")(group)
+
+
+def main() -> None:
+    """Run the command; what the user can put right is one line and exit status 2."""
+    leave(_run())
+
+
+def _run() -> int:
+    """The exit status."""
+    try:
+        registry = Registry()
+        status = build(registry).main(prog_name="jcw", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except click.ClickException as error:
+        error.show()
+    except JcwError as error:
+        _say(str(error), error)
+    except (KeyboardInterrupt, click.Abort) as error:
+        # Click turns the one into the other.
+        _say("interrupted", error.__cause__ or error)
+        return 130
+    except BrokenPipeError:
+        return 1
+    except OSError as error:  # a full disk, a folder that may not be written
+        _say(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
+    except MemoryError as error:
+        _say(f"out of memory; {str(error) or 'take something smaller'}", error)
+    except RecursionError as error:
+        _say("what was given is nested too deeply", error)
+    return 2
+
+
+def _say(message: str, error: BaseException) -> None:
+    """Print an error and its notes as one line."""
+    text = "; ".join([message, *getattr(error, "__notes__", [])])
+    click.echo(f"jcw: {' '.join(text.split())}", err=True)

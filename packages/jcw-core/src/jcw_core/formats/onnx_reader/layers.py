@@ -1,0 +1,131 @@
+"""Operators with weights or windows: convolutions, fully connected layers, batch norm and pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from jcw_core.errors import FormatError
+from jcw_core.formats.onnx_reader.graph import Operator
+from jcw_core.formats.onnx_reader.translation import Part, Translation, Value
+from jcw_core.network.operations import Attribute
+
+
+def _conv(net: Translation, operator: Operator) -> Value:
+    source, weight = net.node(operator.input(0)), net.constant(operator.input(1)).dims
+    channels, groups = net.shape(source)[1], operator.integer("group", 1)
+    if len(weight) != 4:
+        raise FormatError(
+            f"weights have the shape {weight}; only convolutions over height and width have a place"
+        )
+    if groups < 1 or weight[1] * groups != channels:
+        raise FormatError(f"weights of shape {weight} in {groups} groups do not fit {channels} channels")
+    window = _window(net, operator, source, weight[2:])
+    return net.append(
+        operator,
+        "conv2d",
+        source,
+        out_channels=weight[0],
+        groups=groups,
+        bias=operator.has_input(2),
+        **window,
+    )
+
+
+def _window(
+    net: Translation, operator: Operator, source: str, default: tuple[int, ...] = ()
+) -> Mapping[str, Attribute]:
+    """Kernel, stride and padding; ``default`` is the kernel that weights have."""
+    shape = net.shape(source)
+    if len(shape) != 4:
+        raise FormatError(f"reads a value of shape {shape}, expected (images, channels, height, width)")
+    kernel = operator.integers("kernel_shape", default or (0, 0))
+    stride = operator.integers("strides", (1, 1))
+    if default not in ((), kernel) or min(*kernel, *stride) < 1:
+        raise FormatError(f"kernel_shape {kernel} with strides {stride} is impossible")
+    if (dilations := operator.integers("dilations", (1, 1))) != (1, 1):
+        raise FormatError(f"dilations are {dilations}; only (1, 1) has a place")
+    padding = _padding(operator, shape[2:], kernel, stride)
+    if operator.integer("ceil_mode", 0):
+        rest = [(n + 2 * p - k) % s for n, p, k, s in zip(shape[2:], padding, kernel, stride, strict=True)]
+        if any(rest):
+            raise FormatError("ceil_mode adds windows at the edge; only ceil_mode 0 has a place")
+    return {"kernel_size": kernel, "stride": stride, "padding": padding}
+
+
+def _padding(
+    operator: Operator, size: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...]
+) -> tuple[int, ...]:
+    mode = operator.attributes.get("auto_pad", "NOTSET")
+    if mode == "VALID":
+        return (0, 0)
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        total = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(size, kernel, stride, strict=True)]
+        pads = tuple(t // 2 for t in total) + tuple(t - t // 2 for t in total)
+    elif mode in ("NOTSET", ""):
+        pads = operator.integers("pads", (0, 0, 0, 0))
+    else:
+        raise FormatError(f"auto_pad is {mode!r}, expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
+    if pads[:2] != pads[2:]:
+        raise FormatError(
+            f"padding {pads} (top, left, bottom, right) is not symmetric; export it with equal sides"
+        )
+    return pads[:2]
+
+
+def _pool(op: str, net: Translation, operator: Operator) -> Value:
+    source = net.node(operator.input(0))
+    return net.append(operator, op, source, **_window(net, operator, source))
+
+
+def _batch_norm(net: Translation, operator: Operator) -> Value:
+    if operator.integer("training_mode", 0):
+        raise FormatError("training_mode is 1; export the network in evaluation mode")
+    eps = operator.attributes.get("epsilon", 1e-5)
+    return net.append(operator, "batch_norm", net.node(operator.input(0)), eps=eps)
+
+
+def _gemm(net: Translation, operator: Operator) -> Value:
+    if operator.integer("transA", 0):
+        raise FormatError("transA is 1; only a product of values by weights has a place")
+    part = _linear(net, operator, transposed=bool(operator.integer("transB", 0)))
+    return net.make(part, bias=operator.has_input(2))
+
+
+def _linear(net: Translation, operator: Operator, *, transposed: bool) -> Part:
+    source, weight = net.node(operator.input(0)), net.constant(operator.input(1)).dims
+    inputs, outputs = (
+        weight[::-1] if transposed and len(weight) == 2 else weight if len(weight) == 2 else (0, 0)
+    )
+    if net.shape(source)[1:] != (inputs,):
+        raise FormatError(f"weights of shape {weight} do not fit a value of shape {net.shape(source)}")
+    return Part("linear", source, operator, outputs)
+
+
+def _global_mean(net: Translation, operator: Operator) -> Value:
+    return net.append(operator, "global_avg_pool", net.node(operator.input(0)))
+
+
+def _mean(net: Translation, operator: Operator) -> Value:
+    """ReduceMean over height and width, which an attribute names or, in later versions, an input."""
+    source = net.node(operator.input(0))
+    rank = len(net.shape(source))
+    axes = net.axes(operator)
+    if rank != 4 or sorted(axis % rank for axis in axes) != [2, 3]:
+        raise FormatError(
+            f"a mean over the axes {axes} of {rank}; only one over height and width has a place"
+        )
+    pooled = net.append(operator, "global_avg_pool", source)
+    return pooled if operator.integer("keepdims", 1) else net.append(operator, "flatten", pooled)
+
+
+LAYERS: Mapping[str, Callable[[Translation, Operator], Value]] = {
+    "Conv": _conv,
+    "Gemm": _gemm,
+    "MatMul": partial(_linear, transposed=False),
+    "BatchNormalization": _batch_norm,
+    "MaxPool": partial(_pool, "max_pool"),
+    "AveragePool": partial(_pool, "avg_pool"),
+    "GlobalAveragePool": _global_mean,
+    "ReduceMean": _mean,
+}

@@ -1,0 +1,54 @@
+"""``read_onnx``: a network from an ONNX file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jcw_core.errors import FormatError, NetworkError
+from jcw_core.formats.onnx_reader.graph import Graph, Operator, read_graph
+from jcw_core.formats.onnx_reader.layers import LAYERS
+from jcw_core.formats.onnx_reader.pointwise import POINTWISE
+from jcw_core.formats.onnx_reader.shapes import SHAPES
+from jcw_core.formats.onnx_reader.translation import Translation
+from jcw_core.network.graph import Network
+
+_KNOWN = {**LAYERS, **POINTWISE, **SHAPES}
+
+
+def read_onnx(path: Path) -> Network:
+    """The network that an ONNX file holds, for its cost: weights are not read, so nothing that they say is kept.
+
+    Every operator that the output depends on has a place in the network, or is an error.
+
+    Args:
+        path: a model with one input (images, channels, height, width), of a fixed size but for the
+            number of images, and one output. Tensors that it keeps in further files are not needed.
+
+    Returns:
+        a network named after the file. Layers are named after their weights (``layer1.0.conv1``)
+        where the file tells, else after the graph's nodes.
+
+    Raises:
+        JcwError: the package onnx is not installed.
+        FormatError: the file is damaged, or holds an operator that has no place, which is named.
+    """
+    try:
+        return _translated(read_graph(path), path.stem)
+    except (FormatError, NetworkError) as error:
+        raise FormatError(f"{path}: {error}") from None
+
+
+def _translated(graph: Graph, name: str) -> Network:
+    net = Translation(graph, name)
+    for operator in graph.operators:
+        try:
+            _translate(net, operator)
+        except (FormatError, NetworkError) as error:
+            raise FormatError(f"node {operator.name!r} ({operator.op}): {error}") from None
+    return net.builder.build(output=net.node(graph.output))
+
+
+def _translate(net: Translation, operator: Operator) -> None:
+    if operator.op not in _KNOWN:
+        raise FormatError(f"this operator has no place in a network; there is: {', '.join(sorted(_KNOWN))}")
+    net[operator.outputs[0]] = _KNOWN[operator.op](net, operator)

@@ -1,0 +1,54 @@
+"""Weights in safetensors files, with the network in their header."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as serialize
+
+from jcw_core.errors import FormatError, JcwError
+from jcw_core.files import atomic
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+
+
+class SafetensorsExporter:
+    """``model.safetensors``: every weight by its state-dict name, pruned ones as zeros.
+
+    The header's metadata holds ``{"network": ..., "architecture": ...}`` as JSON under ``jcw``: one
+    key, because the order of several changes from run to run.
+    """
+
+    name = "safetensors"
+    suffix = ".safetensors"
+
+    def export(self, model: Model, path: Path) -> None:
+        """Write ``path`` atomically."""
+        architecture = None if model.architecture is None else model.architecture.to_dict()
+        note = {"network": json.loads(model.network.to_json()), "architecture": architecture}
+        with atomic(path) as temporary:
+            # Not save_file, whose errors do not tell a full disk from bad tensors.
+            temporary.write_bytes(serialize(dict(model.weights), metadata={"jcw": json.dumps(note)}))
+
+
+def load_model(path: Path) -> Model:
+    """Read what the exporter wrote.
+
+    Raises:
+        FormatError: the file is missing, damaged or holds no network.
+    """
+    try:
+        with safe_open(path, framework="np") as file:
+            note = json.loads((file.metadata() or {})["jcw"])
+            network = Network.from_json(json.dumps(note["network"]))
+            found = note["architecture"]
+            architecture = None if found is None else Architecture.from_dict(found)
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return Model(network, weights, architecture)
+    except FileNotFoundError:
+        raise FormatError(f"{path}: no such file; train the models again") from None
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, JcwError) as error:
+        raise FormatError(f"{path}: not a model ({error}); train the models again") from None

@@ -1,0 +1,146 @@
+"""``LayerProblem``: one layer shape that a device has to time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from jcw_core.errors import NetworkError
+from jcw_core.network.operations import ACTIVATIONS, OPERATIONS
+
+_WINDOWED = frozenset({"conv2d", "max_pool", "avg_pool"})
+_WEIGHTED = frozenset({"conv2d", "linear", "batch_norm"})
+
+_TAKEN_BY = {
+    "kernel_size": _WINDOWED,
+    "stride": _WINDOWED,
+    "padding": _WINDOWED,
+    "groups": frozenset({"conv2d"}),
+    "activation": _WINDOWED | _WEIGHTED | {"add", "mul", "scale"},
+    "residual": _WEIGHTED,
+}
+"""The operations for which a field may differ from its default."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerProblem:
+    """A unit (see ``jcw_core.network.layers``) stripped of its name: equal problems cost the same.
+
+    Args:
+        op: an operation of ``jcw_core.network.operations``, or ``"scale"`` for a product with one value per channel.
+        in_channels, in_height, in_width: input of one image; features x 1 x 1 for ``linear``. For
+            ``concat`` the channels of all inputs together.
+        out_channels: channels (or features) of the output.
+        kernel_size, stride, padding: (height, width); (1, 1), (1, 1), (0, 0) where there is no window.
+        groups: of a convolution; equal to both channel counts when it is depthwise.
+        density: share of the weight groups kept, 0 to 1.
+        activation: fused operation, or ``""``.
+        residual: True when a second input in the output's shape is added before the activation.
+        then: the depthwise convolution that runs on its output in the same unit. Only an ungrouped
+            1 x 1 convolution of stride 1, without padding and residual, has one.
+
+    Raises:
+        NetworkError: a size below 1, a window larger than the input, an unknown operation, a field that the
+            operation has no use for, a density outside [0, 1], a second convolution that does not go with the first.
+    """
+
+    op: str
+    in_channels: int
+    in_height: int
+    in_width: int
+    out_channels: int
+    kernel_size: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    groups: int = 1
+    density: float = 1.0
+    activation: str = ""
+    residual: bool = False
+    then: LayerProblem | None = None
+
+    def __post_init__(self) -> None:
+        sizes = (
+            self.in_channels, self.in_height, self.in_width, self.out_channels,
+            *self.kernel_size, *self.stride, self.groups,
+        )  # fmt: skip
+        if min(sizes) < 1 or min(self.padding) < 0 or not 0 <= self.density <= 1:
+            raise NetworkError(f"impossible layer problem: {self}")
+        if self.op not in OPERATIONS and self.op != "scale":
+            raise NetworkError(f"layer problem of unknown operation {self.op!r}")
+        if self.activation and self.activation not in ACTIVATIONS:
+            raise NetworkError(f"layer problem with unknown activation {self.activation!r}")
+        self._check_fields()
+        if self.in_channels % self.groups or self.out_channels % self.groups:
+            raise NetworkError(f"layer problem whose channels do not divide into its groups: {self}")
+        if min(self.out_height, self.out_width) < 1:
+            raise NetworkError(f"layer problem whose window does not fit its input: {self}")
+        wide = any(2 * p > k for p, k in zip(self.padding, self.kernel_size, strict=True))
+        if wide and self.op in ("max_pool", "avg_pool"):
+            raise NetworkError(f"layer problem whose padding is more than half its window: {self}")
+        if self.then is not None:
+            self._check_second(self.then)
+
+    def _check_fields(self) -> None:
+        for field in fields(self):
+            if (
+                self.op not in _TAKEN_BY.get(field.name, (self.op,))
+                and getattr(self, field.name) != field.default
+            ):
+                raise NetworkError(f"layer problem with {field.name}, which {self.op} does not take: {self}")
+        if self.op == "linear" and (self.in_height, self.in_width) != (1, 1):
+            raise NetworkError(f"layer problem of a linear layer whose input is not flat: {self}")
+        made = self.in_channels * (self.in_height * self.in_width if self.op == "flatten" else 1)
+        if self.op not in ("conv2d", "linear") and self.out_channels != made:
+            raise NetworkError(
+                f"layer problem with another number of channels than the {made} that it makes: {self}"
+            )
+
+    def _check_second(self, then: LayerProblem) -> None:
+        window = (self.kernel_size, self.stride, self.padding)
+        if self.op != "conv2d" or self.groups != 1 or self.residual or window != ((1, 1), (1, 1), (0, 0)):
+            raise NetworkError(
+                "layer problem with a depthwise convolution after one that is not 1 x 1, ungrouped, of stride 1, "
+                f"without padding and without residual: {self}"
+            )
+        # One channel makes a depthwise convolution of any that is ungrouped.
+        by_channel = then.op == "conv2d" and then.groups == then.in_channels == then.out_channels
+        if not by_channel or then.kernel_size == (1, 1) or then.density != 1 or then.then is not None:
+            raise NetworkError(
+                "layer problem whose second convolution is not a depthwise one, not pruned, with a window above 1 x 1 "
+                f"and nothing after it: {self}"
+            )
+        made = (self.out_channels, self.out_height, self.out_width)
+        read = (then.in_channels, then.in_height, then.in_width)
+        if made != read:
+            raise NetworkError(
+                f"layer problem whose second convolution reads {' x '.join(map(str, read))}, but the first one makes "
+                f"{' x '.join(map(str, made))}"
+            )
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the output, before ``then``; 1 for ``linear`` and ``global_avg_pool``."""
+        return self._out(0, self.in_height)
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the output, before ``then``; 1 for ``linear`` and ``global_avg_pool``."""
+        return self._out(1, self.in_width)
+
+    def _out(self, axis: int, size: int) -> int:
+        if self.op in ("linear", "global_avg_pool", "flatten"):
+            return 1
+        return (size + 2 * self.padding[axis] - self.kernel_size[axis]) // self.stride[axis] + 1
+
+    @property
+    def is_depthwise(self) -> bool:
+        """True for a convolution that is grouped channel by channel."""
+        return self.op == "conv2d" and self.groups == self.out_channels == self.in_channels != 1
+
+    @property
+    def macs(self) -> float:
+        """Multiply-accumulates on the weights that are kept, those of ``then`` included; 0 without weights."""
+        if self.op not in ("conv2d", "linear"):
+            return 0.0
+        taps = self.in_channels // self.groups * self.kernel_size[0] * self.kernel_size[1]
+        own = self.density * self.out_channels * taps * self.out_height * self.out_width
+        return own + (self.then.macs if self.then is not None else 0.0)

@@ -1,0 +1,25 @@
+"""Recipes: what the user asked for, read from TOML and checked; and the list of all that one may say."""
+
+from jcw_core.recipe.recipe import (
+    Choice,
+    NetworkOptions,
+    Recipe,
+    RunOptions,
+    SpaceOptions,
+    SplitOptions,
+    canonical,
+    load_recipe,
+    paths_in,
+)
+
+__all__ = [
+    "Choice",
+    "NetworkOptions",
+    "Recipe",
+    "RunOptions",
+    "SpaceOptions",
+    "SplitOptions",
+    "canonical",
+    "load_recipe",
+    "paths_in",
+]

@@ -1,0 +1,224 @@
+"""Recipes: what the user asked for, as a TOML file whose every key is checked before work begins."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jcw_core.backbones.family import WIDTHS
+from jcw_core.errors import PluginError, RecipeError
+from jcw_core.options import Location, Word, option, parse
+from jcw_core.registry import PROVIDERS, Registry
+from jcw_core.space.bounds import Bound
+
+T = TypeVar("T")
+
+TABLES = ("run", "network", "data", "device", "space")
+"""Tables of every recipe; the others belong to stages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """``[run]``: the run as a whole."""
+
+    name: str = option("", help="folder under runs/; the recipe's file name by default")
+    seed: int = option(0, low=0, help="seed of everything random")
+    threads: int = option(1, low=1, high=1024, help="threads for training and evaluation")
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOptions:
+    """``[network]``: the network to prune. Its input and classes come from the data."""
+
+    backbone: str = option("", help="name of a registered backbone")
+    file: Path | None = option(None, help="a network as JSON, in place of a backbone")
+    width: float = option(1.0, low=WIDTHS[0], high=WIDTHS[1], help="factor on all channels")
+
+    def __post_init__(self) -> None:
+        if bool(self.backbone) == bool(self.file):
+            raise RecipeError("give either backbone or file")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOptions:
+    """The keys of ``[data]`` that every dataset takes."""
+
+    holdout: int = option(1000, low=1, help="training images held out for the search")
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceOptions:
+    """``[space]``: what the search may choose from."""
+
+    step: int = option(4, low=1, help="widths are multiples of this many channels")
+    bounds: tuple[Bound, ...] = option((), help="tables of layers, width, density; before the backbone's own")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A plugin chosen by name, with its options."""
+
+    name: str
+    options: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A recipe that has been read and checked.
+
+    ``stages`` holds the options of each stage's own table, by table name; ``where`` the file, for errors.
+    """
+
+    where: Location
+    run: RunOptions
+    network: NetworkOptions
+    data: Choice
+    split: SplitOptions
+    device: Choice | None
+    space: SpaceOptions
+    stages: Mapping[str, Any]
+
+    @property
+    def path(self) -> Path:
+        """The recipe's file."""
+        return self.where.path
+
+    def options(self, cls: type[T]) -> T:
+        """The options of the stage table that ``cls`` describes."""
+        for found in self.stages.values():
+            if isinstance(found, cls):
+                return found
+        raise PluginError(f"no installed stage reads {cls.__name__}")
+
+    def table(self, name: str) -> Any:
+        """The options of one table, as a stage names it in ``reads``.
+
+        Raises:
+            PluginError: no recipe has such a table with the stages that are installed.
+        """
+        if name == "data":
+            return {"data": self.data, "split": self.split}
+        if name not in self.stages and name not in TABLES:
+            known = ", ".join([*TABLES, *self.stages])
+            raise PluginError(
+                f"a plugin reads the recipe table [{name}], which no stage owns; there is: {known}"
+            )
+        return self.stages[name] if name in self.stages else getattr(self, name)
+
+
+def load_recipe(path: Path, registry: Registry, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        path: a TOML file.
+        registry: whose stages, datasets and devices the recipe may use.
+        overrides: values by ``"table.key"`` that replace those of the file.
+
+    Raises:
+        RecipeError: anything unknown, missing, of the wrong type or impossible; a plugin not installed.
+        PluginError: two plugins claim one name.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # some editors on Windows begin with a mark
+        document = tomllib.loads(text)
+    except FileNotFoundError:
+        raise RecipeError(f"{path}: no such file") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise RecipeError(f"{path}: not a TOML file: {error}") from None
+    _override(document, overrides or {})
+    where = Location(path, text)
+    owned = {s.section: s.options for s in registry.stages.values() if s.section and s.options}
+    known = [*TABLES, *owned]
+    for table, content in document.items():
+        if table not in known:
+            hint = f"; install {PROVIDERS[table]}" if table in PROVIDERS else ""
+            raise where.inside(table).error("", f"unknown table{hint}; known are {', '.join(known)}")
+        if not isinstance(content, dict):
+            raise where.error(table, f"expected a table, found {content!r}")
+    split, data = _data(document, registry, where.inside("data"))
+    return Recipe(
+        where=where,
+        run=parse(RunOptions, document.get("run", {}), where.inside("run")),
+        network=_network(document, registry, where.inside("network")),
+        data=data,
+        split=split,
+        device=_choice(document.get("device"), registry.devices, where.inside("device")),
+        space=parse(SpaceOptions, document.get("space", {}), where.inside("space")),
+        stages={name: parse(cls, document.get(name, {}), where.inside(name)) for name, cls in owned.items()},
+    )
+
+
+def _override(document: dict[str, Any], overrides: Mapping[str, Any]) -> None:
+    for dotted, value in overrides.items():
+        *tables, key = dotted.split(".")
+        if not tables:
+            raise RecipeError(f"cannot set {dotted!r}; expected TABLE.KEY, e.g. search.generations")
+        target = document
+        for table in tables:
+            target = target.setdefault(table, {})
+            if not isinstance(target, dict):
+                raise RecipeError(f"cannot set {dotted!r}: {table} is not a table")
+        target[key] = value
+
+
+def _network(document: Mapping[str, Any], registry: Registry, where: Location) -> NetworkOptions:
+    options = parse(NetworkOptions, document.get("network", {}), where)
+    try:
+        if options.backbone:
+            registry.backbones[options.backbone]
+    except PluginError as error:
+        raise where.error("backbone", str(error)) from None
+    return options
+
+
+def _data(document: Mapping[str, Any], registry: Registry, where: Location) -> tuple[SplitOptions, Choice]:
+    table = dict(document.get("data", {}))
+    common = {f.name for f in fields(SplitOptions)}
+    split = parse(SplitOptions, {k: table.pop(k) for k in common & table.keys()}, where)
+    choice = _choice(table, registry.datasets, where)
+    assert choice is not None
+    return split, choice
+
+
+def _choice(table: Mapping[str, Any] | None, family: Mapping[str, Any], where: Location) -> Choice | None:
+    if table is None:
+        return None
+    name = table.get("name")
+    name = name.text if isinstance(name, Word) else name
+    if not isinstance(name, str):
+        raise where.error(
+            "name", f"expected the name of a plugin, found {name!r}; there is: {', '.join(family)}"
+        )
+    try:
+        plugin = family[name]
+    except PluginError as error:
+        raise where.error("name", str(error)) from None
+    return Choice(name, parse(plugin.options, {k: v for k, v in table.items() if k != "name"}, where))
+
+
+def canonical(options: Any) -> str:
+    """Options as text that changes exactly when a value does."""
+
+    def plain(value: Any) -> Any:
+        return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+    return json.dumps(options, default=plain, sort_keys=True)
+
+
+def paths_in(options: Any) -> Iterator[Path]:
+    """Every file that options point to."""
+    if isinstance(options, Path):
+        yield options
+    elif isinstance(options, Mapping):
+        for value in options.values():
+            yield from paths_in(value)
+    elif isinstance(options, tuple):
+        for value in options:
+            yield from paths_in(value)
+    elif is_dataclass(options):
+        for one in fields(options):
+            yield from paths_in(getattr(options, one.name))

@@ -1,0 +1,141 @@
+"""``report.html``: one page that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from jcw_core.protocols import ReportSection
+from jcw_core.report.charts import STYLE, Series, bars, plot
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; white-space: nowrap; padding: .3rem .6rem; border-bottom: 1px solid #8884; }
+th:first-child, td:first-child { text-align: left; }
+caption, .note { color: #777; text-align: left; font-size: 13px; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+.scroll { overflow-x: auto; }
+"""
+
+
+def render(report: Mapping[str, Any], sections: Sequence[ReportSection]) -> str:
+    """The page for a report; ``sections`` draw the parts that plugins added."""
+    device = report["device"]
+    title = f"{report['network']} on {report['dataset']}"
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="note">Measured on {escape(str(device["name"]))}: {escape(str(device["cpu"]))}, '
+        f"{escape(str(device['isa']))}, {device['threads']} thread(s), one image at a time.</p>",
+        _headline(report),
+        "<h2>Accuracy against latency</h2>",
+        _front(report),
+        "<h2>Models</h2>",
+        _table(report),
+        "<h2>What each model keeps</h2>",
+        *(_bars(report, model, is_open=model is report["models"][0]) for model in report["models"]),
+    ]
+    for section in sections:
+        if section.name in report:
+            parts += [f"<h2>{escape(section.title)}</h2>", section.html(report[section.name])]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}{STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def _headline(report: Mapping[str, Any]) -> str:
+    """The fastest model that loses at most one point of accuracy."""
+    baseline = report["baseline"]
+    dense = baseline["measured_latency_ms"]
+    close = [
+        m
+        for m in report["models"]
+        if m["measured_latency_ms"] and m["test_error"] <= baseline["test_error"] + 0.01
+    ]
+    if not dense or not close:
+        return ""
+    best = min(close, key=lambda m: float(m["measured_latency_ms"]))
+    change = (best["test_error"] - baseline["test_error"]) * 100
+    return (
+        f"<p><strong>{escape(best['id'])}</strong> runs in {best['measured_latency_ms']:.3g} ms, "
+        f"{dense / best['measured_latency_ms']:.2f} times as fast as the dense network, "
+        f"at {change:+.2f} points of error.</p>"
+    )
+
+
+def _front(report: Mapping[str, Any]) -> str:
+    def point(model: Mapping[str, Any]) -> tuple[float, float]:
+        latency = model["measured_latency_ms"] or model["predicted_latency_ms"] or float("nan")
+        return float(latency), float(model["test_error"]) * 100
+
+    models = sorted(report["models"], key=point)
+    found = [(c["latency"], c["error"] * 100) for c in report["front"] if {"latency", "error"} <= c.keys()]
+    return plot(
+        [
+            Series("search front (predicted)", found, "line", colour=5),
+            Series("trained models", [point(m) for m in models], "both", [_tooltip(m) for m in models], 0),
+            Series(
+                "dense network", [point(report["baseline"])], titles=[_tooltip(report["baseline"])], colour=1
+            ),
+        ],
+        x_label="latency, ms",
+        y_label="error, %",
+        width=760,
+    )
+
+
+def _tooltip(model: Mapping[str, Any]) -> str:
+    return f"{model['id']}: {_ms(model['measured_latency_ms'])} ms, error {model['test_error']:.2%}"
+
+
+def _table(report: Mapping[str, Any]) -> str:
+    heads = (
+        "model", "requested ms", "predicted ms", "measured ms", "speed-up", "search error", "test error",
+        "MACs", "weights kept", "file",
+    )  # fmt: skip
+    dense = report["baseline"]["measured_latency_ms"]
+    rows = [report["baseline"], *report["models"]]
+    body = "".join(f"<tr>{''.join(f'<td>{c}</td>' for c in _cells(row, dense))}</tr>" for row in rows)
+    return (
+        '<div class="scroll"><table><thead><tr>'
+        + "".join(f"<th>{head}</th>" for head in heads)
+        + f"</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cells(row: Mapping[str, Any], dense: float | None) -> Sequence[str]:
+    measured = row["measured_latency_ms"]
+    return (
+        escape(row["id"]),
+        _ms(row["requested_latency_ms"]),
+        _ms(row["predicted_latency_ms"]),
+        _ms(measured),
+        f"{dense / measured:.2f}" if dense and measured else "-",
+        "-" if row["search_error"] is None else f"{row['search_error']:.2%}",
+        f"{row['test_error']:.2%}",
+        f"{row['macs'] / 1e6:.2f} M",
+        f"{row['kept_weights'] / 1e3:.1f} k",
+        f"{row['file_bytes'] / 1e3:.0f} kB",
+    )
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _bars(report: Mapping[str, Any], model: Mapping[str, Any], *, is_open: bool) -> str:
+    widths, densities = model["architecture"]["widths"], model["architecture"]["densities"]
+    names = list(dict.fromkeys(layer["name"] for layer in report["layers"]))
+    full = {layer["name"]: layer["channels"] for layer in report["layers"] if "channels" in layer}
+    chart = bars(
+        names,
+        {
+            "channels": [widths.get(n, full.get(n, 1)) / full.get(n, 1) for n in names],
+            "density": [densities.get(n, 1.0) for n in names],
+        },
+    )
+    return f"<details{' open' if is_open else ''}><summary>{escape(model['id'])}</summary>{chart}</details>"

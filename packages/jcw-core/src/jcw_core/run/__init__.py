@@ -1,0 +1,18 @@
+"""A run: its directory, what its stages work with, their order, and the records that they hand to each other."""
+
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
+from jcw_core.run.pipeline import StageEvent, check, plan, run
+from jcw_core.run.records import Candidate, ChosenModel, Front
+
+__all__ = [
+    "Candidate",
+    "ChosenModel",
+    "Context",
+    "Front",
+    "RunDirectory",
+    "StageEvent",
+    "check",
+    "plan",
+    "run",
+]

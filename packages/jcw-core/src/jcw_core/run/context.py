@@ -1,0 +1,124 @@
+"""``Context``: what a stage works with."""
+
+from __future__ import annotations
+
+import zlib
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from jcw_core.datasets.split import hold_out
+from jcw_core.errors import DeviceError, JcwError
+from jcw_core.network.graph import Network
+from jcw_core.protocols import Dataset, Device, Progress
+from jcw_core.recipe.recipe import Recipe
+from jcw_core.registry import Registry
+from jcw_core.run.directory import RunDirectory
+from jcw_core.space.bounds import BoundError
+from jcw_core.space.space import SearchSpace
+
+T = TypeVar("T")
+
+
+class Context:
+    """One run: its recipe, its directory, and what the recipe stands for, made when first asked for.
+
+    What cannot be made is a ``RecipeError`` that says where the recipe asks for it.
+
+    Args:
+        recipe: checked.
+        registry: where plugins are looked up.
+        directory: where files go.
+    """
+
+    def __init__(self, recipe: Recipe, registry: Registry, directory: RunDirectory) -> None:
+        self.recipe = recipe
+        self.registry = registry
+        self.directory = directory
+        self._datasets: dict[str, Dataset] = {}
+
+    def options(self, cls: type[T]) -> T:
+        """The options of the recipe table that ``cls`` describes."""
+        return self.recipe.options(cls)
+
+    def path(self, name: str) -> Path:
+        """Where a file of this run lies."""
+        return self.directory.path(name)
+
+    @cached_property
+    def network(self) -> Network:
+        """The network at full width, with the input and the classes of the data."""
+        data = self.dataset("train")
+        wanted, where = self.recipe.network, self.recipe.where.inside("network")
+        key = "backbone" if wanted.file is None else "file"
+        try:
+            network = self._build(data) if wanted.file is None else Network.read(wanted.file)
+        except JcwError as error:
+            raise where.error(key, str(error)) from None
+        if network.input_shape != data.image_shape or network.num_classes != len(data.classes):
+            raise where.error(
+                key,
+                f"{network.name} takes {network.input_shape} and has {network.num_classes} classes, "
+                f"the data has {data.image_shape} and {len(data.classes)}",
+            )
+        return network
+
+    def _build(self, data: Dataset) -> Network:
+        """The recipe's backbone for this data."""
+        wanted, (channels, height, _) = self.recipe.network, data.image_shape
+        return self.registry.backbones[wanted.backbone].build(
+            num_classes=len(data.classes), width=wanted.width, input_size=height, in_channels=channels
+        )
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """The search space, with the recipe's bounds before those of the backbone."""
+        options, backbone = self.recipe.space, self.recipe.network.backbone
+        defaults = self.registry.backbones[backbone].bounds if backbone else ()
+        network = self.network
+        try:
+            return SearchSpace.of(network, options.bounds, defaults=defaults, step=options.step)
+        except BoundError as error:
+            index = options.bounds.index(error.bound)
+            where = self.recipe.where.inside("space").inside("bounds", index)
+            raise where.error(error.key, str(error)) from None
+
+    def dataset(self, split: str) -> Dataset:
+        """``"train"``, ``"validation"`` (held out of the training images) or ``"test"``."""
+        if split not in self._datasets:
+            try:
+                self._datasets |= self._open(split)
+            except JcwError as error:
+                raise self.recipe.where.inside("data").error("", str(error)) from None
+        return self._datasets[split]
+
+    def _open(self, split: str) -> dict[str, Dataset]:
+        """``split`` by name, and whatever comes with it."""
+        choice = self.recipe.data
+        plugin = self.registry.datasets[choice.name]
+        if split == "test":
+            return {"test": plugin.open("test", choice.options)}
+        whole = plugin.open("train", choice.options)
+        train, validation = hold_out(whole, self.recipe.split.holdout, self.rng("holdout"))
+        return {"train": train, "validation": validation}
+
+    def open_device(self) -> Device:
+        """Connect to the recipe's device."""
+        choice = self.recipe.device
+        if choice is None:
+            raise DeviceError(
+                f"{self.recipe.path}: no [device] table; add one, e.g. name = "
+                f"{next(iter(self.registry.devices), 'host')!r}"
+            )
+        return self.registry.devices[choice.name].open(choice.options)
+
+    def rng(self, *key: str | int) -> np.random.Generator:
+        """A generator that depends on the run's seed and ``key`` alone, so that work can resume."""
+        words = [k if isinstance(k, int) else zlib.crc32(k.encode()) for k in key]
+        return np.random.default_rng([self.recipe.run.seed, *words])
+
+    def progress(self, stage: str, unit: str, done: int, total: int, detail: str = "") -> None:
+        """Tell every listener how far ``stage`` has come."""
+        self.registry.progress(Progress(stage, unit, done, total, detail))

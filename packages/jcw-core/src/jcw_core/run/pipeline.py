@@ -1,0 +1,116 @@
+"""``jcw run``: the stages of a recipe in order, each skipped when it has nothing left to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal
+
+from jcw_core.errors import JcwError, PluginError
+from jcw_core.protocols import Delegating, Stage
+from jcw_core.recipe.recipe import canonical, paths_in
+from jcw_core.run import records
+from jcw_core.run.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class StageEvent:
+    """A stage is about to run, was found finished, or has ended."""
+
+    stage: str
+    state: Literal["started", "skipped", "ended"]
+    index: int
+    total: int
+
+
+def plan(context: Context, until: str = "report") -> list[Stage]:
+    """The stages that lead to ``until``, in an order in which they can run.
+
+    Raises:
+        PluginError: no installed stage has that name, or makes a file that another needs.
+    """
+    stages = context.registry.stages
+    makers = {made: stage for stage in stages.values() for made in stage.makes}
+    ordered: dict[str, Stage] = {}
+    path: list[str] = []
+
+    def visit(stage: Stage) -> None:
+        if stage.name in ordered:
+            return
+        if stage.name in path:
+            raise PluginError(f"stages need each other in a circle: {' -> '.join([*path, stage.name])}")
+        path.append(stage.name)
+        for needed in stage.needs(context.recipe, context.registry):
+            if needed not in makers:
+                raise PluginError(
+                    f"stage {stage.name!r} needs {needed}, which no installed stage makes; "
+                    f"there is: {', '.join(stages)}; install the package that makes it"
+                )
+            visit(makers[needed])
+        path.pop()
+        ordered[stage.name] = stage
+
+    visit(stages[until])
+    return list(ordered.values())
+
+
+def check(context: Context, stages: Iterable[Stage]) -> None:
+    """Make all that the recipe stands for, so that what cannot be made ends a run before its first stage.
+
+    Raises:
+        RecipeError: no such network or images, a search space that does not go with the network.
+    """
+    context.space  # noqa: B018  made once and kept
+    if any(records.EVALUATION in stage.makes for stage in stages):
+        context.dataset("test")
+
+
+def run(
+    context: Context, until: str = "report", notify: Callable[[StageEvent], None] = lambda _: None
+) -> None:
+    """Run the stages that lead to ``until``.
+
+    Args:
+        context: the run; its directory is locked until the end.
+        until: name of the last stage.
+        notify: told when a stage starts, is skipped or ends.
+
+    Raises:
+        JcwError: from a stage. What was finished stays, and running again continues from there.
+    """
+    stages = plan(context, until)
+    with context.directory.locked():
+        for index, stage in enumerate(stages):
+            key = _inputs_key(context, stage)
+            if context.directory.is_finished(stage.name, key):
+                notify(StageEvent(stage.name, "skipped", index, len(stages)))
+                continue
+            notify(StageEvent(stage.name, "started", index, len(stages)))
+            context.directory.claim_scratch(stage.name, key)
+            outputs = (*stage.makes, *stage.run(context))
+            missing = [name for name in outputs if not context.path(name).exists()]
+            if missing:
+                raise JcwError(f"stage {stage.name!r} ended without writing {missing[0]}; tell its author")
+            context.directory.finish(stage.name, key, outputs)
+            notify(StageEvent(stage.name, "ended", index, len(stages)))
+
+
+def _inputs_key(context: Context, stage: Stage) -> str:
+    """Fingerprint of all that the stage's result depends on: options, files, and who wrote the stage."""
+    read = ["run", *stage.reads, stage.section]
+    if isinstance(stage, Delegating):
+        read += stage.plugins_read(context.recipe, context.registry)
+    tables = {name: context.recipe.table(name) for name in read if name}
+    parts = {name: canonical(options) for name, options in tables.items()}
+    origin = context.registry.stages.origins[stage.name]
+    files = {name: context.path(name) for name in stage.needs(context.recipe, context.registry)}
+    files |= {str(path): path for options in tables.values() for path in paths_in(options)}
+    return context.directory.inputs_key(parts | {"stage": f"{origin} {_version(origin)}"}, files)
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""

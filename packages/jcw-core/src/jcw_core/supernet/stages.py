@@ -1,0 +1,35 @@
+"""The stage that trains the supernet. Torch is imported when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jcw_core.run.records import SUPERNET
+from jcw_core.supernet.options import SupernetOptions
+from jcw_core.training.extra import implementation, require
+
+if TYPE_CHECKING:
+    from jcw_core.recipe.recipe import Recipe
+    from jcw_core.registry import Registry
+    from jcw_core.run.context import Context
+
+
+class SupernetStage:
+    """Trains the shared weights on random architectures."""
+
+    name = "supernet"
+    section = "supernet"
+    options = SupernetOptions
+    reads = ("run", "network", "data", "space")
+    makes = (SUPERNET,)
+
+    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+        """It needs no other stage, but torch: better said before a run begins than in its middle."""
+        require()
+        return ()
+
+    def run(self, context: Context) -> Sequence[str]:
+        """Train, and write ``supernet.safetensors``."""
+        implementation("jcw_core.supernet.sharing").train_supernet(context)
+        return ()

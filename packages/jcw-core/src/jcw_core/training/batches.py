@@ -1,0 +1,129 @@
+"""Images of a dataset as torch tensors, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil, prod
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from jcw_core.datasets.split import normalise
+from jcw_core.errors import DataError
+from jcw_core.protocols import Dataset
+from jcw_core.training.options import Arithmetic, Augmentation
+
+IN_MEMORY = 2 * 2**30
+"""Bytes of pixels, or of normalised images, up to which a dataset is kept in memory."""
+
+Batch = tuple[Tensor, Tensor]
+"""Normalised images (n, channels, height, width) and their classes (n,)."""
+
+
+class TrainingImages:
+    """Training images in random order, with random changes.
+
+    Args:
+        dataset: where they come from; read once when its pixels fit in memory.
+        augmentation: the changes.
+        arithmetic: memory layout of the batches.
+    """
+
+    def __init__(self, dataset: Dataset, augmentation: Augmentation, arithmetic: Arithmetic) -> None:
+        self._dataset = dataset
+        self._augmentation = augmentation
+        self._arithmetic = arithmetic
+        fits = len(dataset) * prod(dataset.image_shape) <= IN_MEMORY
+        self._pixels = dataset.images(np.arange(len(dataset))) if fits else None
+        self._labels = dataset.labels
+
+    def steps(self, batch_size: int) -> int:
+        """Batches in an epoch: whole ones only, because a small batch has poor batch-norm statistics.
+
+        Raises:
+            DataError: fewer images than one batch.
+        """
+        if len(self._labels) < batch_size:
+            raise DataError(
+                f"a batch of {batch_size} needs more than the {len(self._labels)} training images; lower batch_size"
+            )
+        return len(self._labels) // batch_size
+
+    def epoch(self, batch_size: int, rng: np.random.Generator) -> Iterator[Batch]:
+        """The batches of one epoch; everything random comes from ``rng``."""
+        order = rng.permutation(len(self._labels))
+        for step in range(self.steps(batch_size)):
+            indices = order[step * batch_size : (step + 1) * batch_size]
+            pixels = self._dataset.images(indices) if self._pixels is None else self._pixels[indices]
+            changed = augment(pixels, self._augmentation, rng)
+            yield to_tensor(changed, self._dataset, self._arithmetic), torch.from_numpy(self._labels[indices])
+
+
+def augment(
+    pixels: NDArray[np.uint8], augmentation: Augmentation, rng: np.random.Generator
+) -> NDArray[np.uint8]:
+    """Crop at random after padding, and mirror half of the images.
+
+    Args:
+        pixels: (n, channels, height, width).
+
+    Returns:
+        an array of the same shape.
+    """
+    padding = augmentation.crop_padding
+    if not padding and not augmentation.flip:
+        return pixels
+    count, _, height, width = pixels.shape
+    top, left = rng.integers(0, 2 * padding + 1, (2, count, 1))
+    rows, columns = top + np.arange(height), left + np.arange(width)
+    if augmentation.flip:
+        columns = np.where(rng.random((count, 1)) < 0.5, columns[:, ::-1], columns)
+    padded = np.pad(pixels, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    image = np.arange(count)[:, None, None]
+    # The channel axis moves last because the indices around it are arrays.
+    return padded[image, :, rows[:, :, None], columns[:, None, :]].transpose(0, 3, 1, 2)
+
+
+def to_tensor(pixels: NDArray[np.uint8], dataset: Dataset, arithmetic: Arithmetic) -> Tensor:
+    """Normalise (n, channels, height, width) pixels and lay them out for the arithmetic."""
+    images = torch.from_numpy(np.ascontiguousarray(normalise(pixels, dataset)))
+    if not arithmetic.channels_last:
+        return images
+    _, channels, height, width = images.shape
+    strides = (channels * height * width, 1, width * channels, channels)
+    # Strides written out, because torch leaves those of images of one channel as they are, and every
+    # later layer takes over the layout of its input.
+    return images.contiguous(memory_format=torch.channels_last).as_strided(images.shape, strides)
+
+
+class FixedImages(Sequence[Batch]):
+    """Some images of a dataset in batches, unchanged; kept normalised when they fit in memory.
+
+    Args:
+        dataset: where they come from.
+        indices: which, (n,).
+        batch_size: images per batch at most. Batches differ by one image at most, because a last one of
+            a single image would have no variance.
+        arithmetic: memory layout.
+    """
+
+    def __init__(
+        self, dataset: Dataset, indices: NDArray[np.intp], batch_size: int, arithmetic: Arithmetic
+    ) -> None:
+        self._dataset = dataset
+        self._arithmetic = arithmetic
+        self._chunks = np.array_split(indices, ceil(len(indices) / batch_size))
+        fits = 4 * len(indices) * prod(dataset.image_shape) <= IN_MEMORY
+        self._kept = [self._load(chunk) for chunk in self._chunks] if fits else None
+
+    def _load(self, chunk: NDArray[np.intp]) -> Batch:
+        images = to_tensor(self._dataset.images(chunk), self._dataset, self._arithmetic)
+        return images, torch.from_numpy(self._dataset.labels[chunk])
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __getitem__(self, index: int) -> Batch:  # type: ignore[override]
+        return self._load(self._chunks[index]) if self._kept is None else self._kept[index]

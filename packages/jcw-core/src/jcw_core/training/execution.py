@@ -1,0 +1,142 @@
+"""Run a network's graph on torch tensors: one function per operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F  # noqa: N812  the name everybody knows
+from torch import Tensor
+
+from jcw_core.errors import DataError
+from jcw_core.network.graph import Network, Node
+from jcw_core.network.operations import pair
+
+Tensors = Mapping[str, Tensor]
+
+_REPLACEABLE = frozenset({"conv2d", "linear", "batch_norm", "add"})
+"""Operations that make a tensor of their own and whose gradients do not need it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNorm:
+    """Where batch norm takes its statistics from.
+
+    Args:
+        statistics: ``NAME.running_mean`` and ``NAME.running_var`` of each node; None to use those of
+            the batch and record nothing.
+        momentum: weight of the batch when it is recorded into ``statistics``; None to use
+            ``statistics`` as they are.
+    """
+
+    statistics: Tensors | None = None
+    momentum: float | None = None
+
+    def __call__(self, node: Node, tensors: Tensors, value: Tensor) -> Tensor:
+        """Normalise (n, channels, height, width).
+
+        Raises:
+            DataError: the statistics of a batch are wanted, and it has one value per channel.
+        """
+        training = self.statistics is None or self.momentum is not None
+        if training and value.numel() == value.shape[1]:
+            raise DataError(
+                f"batch norm {node.name!r} works on 1 x 1 planes and got a batch of one image, "
+                "which has no variance; give it two images or more"
+            )
+        mean = variance = None
+        if self.statistics is not None:
+            mean = self.statistics[f"{node.name}.running_mean"]
+            variance = self.statistics[f"{node.name}.running_var"]
+        return F.batch_norm(
+            value,
+            mean,
+            variance,
+            tensors[f"{node.name}.weight"],
+            tensors[f"{node.name}.bias"],
+            training=training,
+            momentum=self.momentum or 0.0,
+            eps=float(node.attributes["eps"]),  # type: ignore[arg-type]
+        )
+
+
+def execute(network: Network, tensors: Tensors, images: Tensor, norm: BatchNorm) -> Tensor:
+    """Run a network.
+
+    Args:
+        network: its nodes; widths follow from ``tensors``, so it may be wider than they are.
+        tensors: parameters by state-dict name.
+        images: (n, channels, height, width).
+        norm: batch-norm statistics.
+
+    Returns:
+        logits (n, classes).
+    """
+    values: dict[str, Tensor] = {}
+    for node, dead in _schedule(network):
+        if node.op == "input":
+            value = images
+        elif node.op == "batch_norm":
+            value = norm(node, tensors, values[node.inputs[0]])
+        elif node.op in ("conv2d", "linear"):
+            value = _weighted(node, tensors, values[node.inputs[0]])
+        else:
+            inputs = [values[name] for name in node.inputs]
+            value = _PLAIN[node.op](node, inputs, may_overwrite(network, node))
+        for name in dead:
+            del values[name]
+        values[node.name] = value
+    return values[network.output.name].flatten(1)
+
+
+def may_overwrite(network: Network, node: Node) -> bool:
+    """Whether an activation may replace its input, which then nothing else reads.
+
+    A value is not free when its last reader comes: ``flatten`` hands on a view of it, and the gradient
+    of a convolution needs what it has read.
+    """
+    source = network[node.inputs[0]]
+    return source.op in _REPLACEABLE and network.consumers[source.name] == (node.name,)
+
+
+@lru_cache(maxsize=64)
+def _schedule(network: Network) -> tuple[tuple[Node, frozenset[str]], ...]:
+    """Each node with the values that nothing reads after it."""
+    last = {name: node.name for node in network for name in node.inputs}
+    return tuple((node, frozenset(n for n in node.inputs if last[n] == node.name)) for node in network)
+
+
+def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
+    weight, bias = tensors[f"{node.name}.weight"], tensors.get(f"{node.name}.bias")
+    if node.op == "linear":
+        return F.linear(value, weight, bias)
+    # Not the attribute: the groups of a depthwise convolution follow the width.
+    groups = value.shape[1] // weight.shape[1]
+    attributes = node.attributes
+    return F.conv2d(value, weight, bias, pair(attributes, "stride"), pair(attributes, "padding"), 1, groups)
+
+
+def _pool(function: Callable[..., Tensor]) -> Callable[[Node, list[Tensor], bool], Tensor]:
+    return lambda node, inputs, inplace: function(
+        inputs[0], *(pair(node.attributes, key) for key in ("kernel_size", "stride", "padding"))
+    )
+
+
+_PLAIN: Mapping[str, Callable[[Node, list[Tensor], bool], Tensor]] = {
+    "output": lambda node, inputs, inplace: inputs[0],
+    "add": lambda node, inputs, inplace: inputs[0] + inputs[1],
+    "mul": lambda node, inputs, inplace: inputs[0] * inputs[1],
+    "concat": lambda node, inputs, inplace: torch.cat(inputs, 1),
+    "flatten": lambda node, inputs, inplace: inputs[0].flatten(1),
+    "global_avg_pool": lambda node, inputs, inplace: F.adaptive_avg_pool2d(inputs[0], 1),
+    "max_pool": _pool(F.max_pool2d),
+    "avg_pool": _pool(F.avg_pool2d),
+    "relu": lambda node, inputs, inplace: F.relu(inputs[0], inplace=inplace),
+    "relu6": lambda node, inputs, inplace: F.relu6(inputs[0], inplace=inplace),
+    "hardswish": lambda node, inputs, inplace: F.hardswish(inputs[0]),
+    "hardsigmoid": lambda node, inputs, inplace: F.hardsigmoid(inputs[0]),
+    "sigmoid": lambda node, inputs, inplace: torch.sigmoid(inputs[0]),
+    "silu": lambda node, inputs, inplace: F.silu(inputs[0]),
+}

@@ -1,0 +1,41 @@
+"""Masks of weight groups on torch tensors; ``jcw_core.network.weight_groups`` defines them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from jcw_core.network.weight_groups import GROUP_SIZE, kept_groups
+
+
+def group_norms(weight: Tensor, order: int) -> Tensor:
+    """Norm of each weight group, to the power ``order``.
+
+    Args:
+        weight: (out_channels, ...).
+        order: 1 or 2.
+
+    Returns:
+        float64, (ceil(out_channels / 4), ...) with the other axes as they were.
+    """
+    powers = weight.abs() if order == 1 else weight.double().square()
+    whole = len(weight) // GROUP_SIZE * GROUP_SIZE
+    sums = powers[:whole].reshape(-1, GROUP_SIZE, *weight.shape[1:]).sum(1, dtype=torch.float64)
+    if whole < len(weight):
+        sums = torch.cat([sums, powers[whole:].sum(0, keepdim=True, dtype=torch.float64)])
+    return sums
+
+
+@torch.no_grad()
+def density_mask(weight: Tensor, density: float, order: int) -> Tensor:
+    """Mask of the ``density`` share of weight groups with the largest norms.
+
+    Returns:
+        ones and zeros in the shape and type of ``weight``; as many as ``jcw_core.network.weight_groups.density_mask``
+        keeps, and the same ones where norms do not tie.
+    """
+    norms = group_norms(weight, order)
+    kept = torch.topk(norms.flatten(), kept_groups(density, norms.numel()), sorted=False).indices
+    flat = weight.new_zeros(norms.numel())
+    flat[kept] = 1
+    return flat.view(norms.shape).repeat_interleave(GROUP_SIZE, dim=0)[: len(weight)]

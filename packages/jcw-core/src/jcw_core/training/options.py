@@ -1,0 +1,52 @@
+"""What every training takes: options of SGD, of its images and of its arithmetic. Needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """One stretch of training by SGD.
+
+    Args:
+        epochs: passes over the training images.
+        batch_size: images per step; the last, smaller batch of an epoch is left out.
+        lr: highest learning rate.
+        annealing: how ``lr`` falls, step by step; ``"cosine"`` ends at 0.
+        weight_decay: on weights; not on biases and batch-norm parameters.
+        lr_warmup_epochs: epochs over which the learning rate rises from 0.
+    """
+
+    epochs: int
+    batch_size: int
+    lr: float
+    annealing: Literal["cosine", "constant"] = "cosine"
+    weight_decay: float = 0.0
+    momentum: float = 0.9
+    nesterov: bool = True
+    label_smoothing: float = 0.0
+    lr_warmup_epochs: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Augmentation:
+    """Random changes of training images: a crop after padding with black, and a mirror image."""
+
+    crop_padding: int = 0
+    flip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How a module computes.
+
+    Args:
+        precision: ``"bf16"`` runs convolutions in bfloat16, weights stay float32; ``"auto"`` does so on
+            processors that have instructions for it, because elsewhere it is many times slower.
+        channels_last: keep images as NHWC in memory.
+    """
+
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
+    channels_last: bool = False

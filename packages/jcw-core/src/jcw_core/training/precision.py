@@ -1,0 +1,40 @@
+"""Precision and threads of torch's computation, set for a block and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from jcw_core.training.options import Arithmetic
+
+
+def computing(arithmetic: Arithmetic) -> AbstractContextManager[None]:
+    """Convolutions in the precision asked for."""
+    # Casts are not cached: masked weights are new tensors at every step, and the cache is not thread-safe.
+    bf16 = arithmetic.precision == "bf16" or (arithmetic.precision == "auto" and has_bf16())
+    return torch.autocast("cpu", torch.bfloat16, enabled=bf16, cache_enabled=False)
+
+
+@cache
+def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """True when the processor multiplies bfloat16 in hardware; False where that cannot be found out."""
+    try:
+        flags = set(cpuinfo.read_text(encoding="utf-8").split())
+    except OSError:
+        return False
+    return bool(flags & {"avx512_bf16", "amx_bf16"})
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let torch use ``count`` threads within the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,46 @@
+#include "base/isa.hpp"
+
+#include <cstdlib>
+
+#include "base/error.hpp"
+
+namespace jcw {
+namespace {
+
+using Entry = const Kernels* (*)();
+
+std::vector<Entry> entries() {
+  std::vector<Entry> found;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl"))
+    found.push_back(jcw_kernels_avx512);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(jcw_kernels_avx2);
+#elif defined(__aarch64__)
+  found.push_back(jcw_kernels_neon);  // part of the base architecture
+#endif
+  found.push_back(jcw_kernels_scalar);
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::string> available_isas() {
+  std::vector<std::string> names;
+  for (const Entry entry : entries()) names.emplace_back(entry()->name);
+  return names;
+}
+
+const Kernels& choose_isa(const std::string& name) {
+  const char* forced = std::getenv("JCW_ISA");
+  const std::string wanted = !name.empty() ? name : forced ? forced : "";
+  std::string known;
+  for (const Entry entry : entries()) {
+    if (wanted.empty() || wanted == entry()->name) return *entry();
+    known += (known.empty() ? "" : ", ") + std::string(entry()->name);
+  }
+  throw DeviceError("instruction set '" + wanted + "' is not available here; choose one of " + known);
+}
+
+}  // namespace jcw

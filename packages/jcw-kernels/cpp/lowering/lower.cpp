@@ -1,0 +1,237 @@
+#include "lowering/lower.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/error.hpp"
+#include "lowering/pairing.hpp"
+
+namespace jcw {
+namespace {
+
+// Planes that an input is taken apart into: keeps sizes within 64 bits and the time to make them short.
+constexpr std::int64_t kMostPlanes = 1 << 20;
+
+std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+class Lowering {
+ public:
+  explicit Lowering(const Model& model) : model_(model), pairs_(pairs_with_next(model)) {}
+
+  Lowered run() {
+    add_tensors();
+    for (std::size_t i = 0; i < model_.units.size(); ++i) tie(static_cast<int>(i));
+    set_layouts();
+    for (std::size_t i = 0; i < model_.units.size(); ++i) emit(static_cast<int>(i));
+    result_.output = model_.output ? model_.output : dense(kNoUnit, 0);
+    return std::move(result_);
+  }
+
+ private:
+  const Unit& unit(int i) const { return model_.units[index(i)]; }
+  Tensor& tensor(int i) { return result_.tensors[index(i)]; }
+
+  void add_tensors() {
+    result_.tensors.resize(model_.units.size() + 1);
+    row_.resize(result_.tensors.size(), 1);
+    for (std::size_t i = 0; i < result_.tensors.size(); ++i) {
+      Tensor& t = result_.tensors[i];
+      t.shape = model_.shape(static_cast<int>(i));
+      t.row_class = static_cast<int>(i);
+      t.external = i == 0;
+      t.flat = one_pixel(t.shape);
+      row_[i] = t.shape.width;
+    }
+  }
+
+  int root(int t) {
+    while (tensor(t).row_class != t) t = tensor(t).row_class;
+    return t;
+  }
+
+  void same_row(int a, int b) {
+    if (tensor(a).external || tensor(b).external || tensor(a).flat || tensor(b).flat) return;
+    const int to = root(a), from = root(b);
+    row_[index(to)] = std::max(row_[index(to)], row_[index(from)]);
+    tensor(from).row_class = to;
+  }
+
+  void need_row(int t, std::int64_t row) {
+    std::int64_t& current = row_[index(root(t))];
+    current = std::max(current, row);
+  }
+
+  void need_margin(int t, Margin margin) {
+    Tensor& in = tensor(t);
+    in.pad_rows = std::max(in.pad_rows, margin.rows);
+    in.pad_columns = std::max(in.pad_columns, margin.columns);
+    need_row(t, in.shape.width + margin.columns);
+  }
+
+  void tie(int i) {
+    const Unit& u = unit(i);
+    const int out = i + 1;
+    if (u.residual >= 0) same_row(out, u.residual);
+    if (u.op == Op::add || u.op == Op::mul || u.op == Op::activation)
+      for (int input : u.inputs) same_row(out, input);
+    if (!is_windowed(u) || is_linear(u)) return;
+    const Margin margin = margin_of(u);
+    switch (access_of(model_, u)) {
+      case Access::flat:  // both walk rows of one length
+        same_row(out, u.inputs[0]);
+        return need_margin(u.inputs[0], margin);
+      case Access::by_two: return need_margin(u.inputs[0], plain_margin_of(u));
+      case Access::phases: case Access::bands: break;
+    }
+    if (!tensor(out).flat) need_row(out, (u.in.width + u.stride.x - 1) / u.stride.x + margin.columns);
+  }
+
+  void set_layouts() {
+    for (std::size_t i = 0; i < result_.tensors.size(); ++i) {
+      Tensor& t = result_.tensors[i];
+      if (t.external) {
+        t.layout = {t.shape.channels, t.shape.height, t.shape.width, t.shape.width, 0, t.shape.pixels()};
+      } else if (t.flat) {
+        t.layout = Layout::flat(t.shape.size());
+      } else {
+        const std::int64_t row = row_[index(root(static_cast<int>(i)))];
+        t.layout = Layout::padded(t.shape.channels, t.shape.height, t.shape.width, row, t.pad_rows, t.pad_columns);
+      }
+    }
+  }
+
+  // A copy of `from` in another layout, made once however many units read it.
+  int copy(int i, int from, Pair stride, std::vector<Phase> phases, Tensor made) {
+    made.shape = tensor(from).shape;
+    made.kind = "copy " + std::to_string(stride.y) + ' ' + std::to_string(stride.x) + (made.fill < 0 ? " -" : " 0") + ' ' +
+                std::to_string(made.shape.height) + ' ' + std::to_string(made.shape.width);
+    for (const Phase& phase : phases) made.kind += ' ' + std::to_string(phase.y) + ',' + std::to_string(phase.x);
+    if (made.flat) made.kind = "";
+    const std::string key = std::to_string(from) + ' ' + made.layout.key() + made.kind;
+    if (const auto known = copies_.find(key); known != copies_.end()) return known->second;
+    result_.tensors.push_back(std::move(made));
+    const int to = static_cast<int>(result_.tensors.size()) - 1;
+    result_.operations.push_back({Kind::relayout, i, {from}, -1, to, stride, std::move(phases)});
+    return copies_[key] = to;
+  }
+
+  // `from` with its pixels next to each other, for linear layers.
+  int dense(int i, int from) {
+    const Tensor& t = tensor(from);
+    if (t.flat && !t.external) return from;
+    Tensor made;
+    made.flat = true;
+    made.layout = Layout::flat(t.shape.size());
+    return copy(i, from, {1, 1}, {{0, 0}}, made);
+  }
+
+  // `from` with the rows of `like`, for pixel-by-pixel operations.
+  int aligned(int i, int from, int like) {
+    const Tensor& source = tensor(from);
+    const Layout& target = tensor(like).layout;
+    if (!source.external && source.layout.row == target.row) return from;
+    Tensor made;
+    made.flat = tensor(like).flat;
+    made.layout = made.flat ? target
+                            : Layout::padded(source.shape.channels, target.height, target.width, target.row, 0, 0);
+    return copy(i, from, {1, 1}, {{0, 0}}, made);
+  }
+
+  // In order.
+  std::vector<Phase> phases_of(const Unit& u) const {
+    std::set<int> rows, columns;
+    for (int y = 0; y < u.kernel.y; ++y) rows.insert(Tap::of(y, u.padding.y, u.stride.y).phase);
+    for (int x = 0; x < u.kernel.x; ++x) columns.insert(Tap::of(x, u.padding.x, u.stride.x).phase);
+    if (static_cast<std::int64_t>(rows.size() * columns.size()) * u.in.channels > kMostPlanes)
+      throw DeviceError("unit " + u.name + ": its stride takes the input apart into more than a million planes");
+    std::vector<Phase> phases;
+    for (const int y : rows)
+      for (const int x : columns) phases.push_back({y, x});
+    return phases;
+  }
+
+  int phased(int i, const std::vector<Phase>& phases) {
+    const Unit& u = unit(i);
+    if (access_of(model_, u) != Access::phases) return u.inputs[0];
+    const Margin margin = margin_of(u);
+    const int width = (u.in.width + u.stride.x - 1) / u.stride.x;
+    Tensor made;
+    if (u.op == Op::max_pool) made.fill = -std::numeric_limits<float>::infinity();
+    const std::int64_t row = std::max<std::int64_t>(width + margin.columns, tensor(i + 1).flat ? 0 : tensor(i + 1).layout.row);
+    made.layout = Layout::padded(u.in.channels * static_cast<int>(phases.size()),
+                                 (u.in.height + u.stride.y - 1) / u.stride.y, width, row, margin.rows, margin.columns);
+    return copy(i, u.inputs[0], u.stride, phases, made);
+  }
+
+  void push(Kind kind, int i, std::vector<int> reads, int residual = -1, std::vector<Phase> phases = {{0, 0}}) {
+    result_.operations.push_back({kind, i, std::move(reads), residual, i + 1, unit(i).stride, std::move(phases)});
+  }
+
+  void emit(int i) {
+    const Unit& u = unit(i);
+    const int out = i + 1;
+    if (is_linear(u)) {
+      const int residual = u.residual >= 0 ? dense(i, u.residual) : -1;
+      return push(Kind::linear, i, {dense(i, u.inputs[0])}, residual);
+    }
+    if (is_windowed(u)) return emit_windowed(i);
+    if (u.op == Op::global_avg_pool) return push(Kind::global_mean, i, {readable(i, u.inputs[0])});
+    if (u.op == Op::flatten || u.op == Op::concat) {
+      std::vector<int> reads = u.inputs;
+      return push(Kind::concat, i, std::move(reads));
+    }
+    std::vector<int> reads = {aligned(i, u.inputs[0], out)};
+    if (u.inputs.size() == 2)
+      reads.push_back(scales(u) ? dense(i, u.inputs[1]) : aligned(i, u.inputs[1], out));
+    push(Kind::elementwise, i, std::move(reads));
+  }
+
+  bool scales(const Unit& u) const { return model_.shape(u.inputs[1]) != u.in; }
+
+  // The caller's image has no gaps after its planes; reading whole vectors needs them.
+  int readable(int i, int from) { return tensor(from).external ? dense(i, from) : from; }
+
+  void emit_windowed(int i) {
+    const Unit& u = unit(i);
+    const std::vector<Phase> phases = access_of(model_, u) == Access::by_two ? std::vector<Phase>{{0, 0}} : phases_of(u);
+    const int in = phased(i, phases);
+    const int residual = u.residual >= 0 ? aligned(i, u.residual, i + 1) : -1;
+    const bool plain = is_pool(u) || u.depthwise();
+    push(plain ? Kind::windowed : Kind::convolution, i, {in}, residual, phases);
+    result_.operations.back().access = access_of(model_, u);
+    if (i > 0 && pairs_[index(i - 1)]) join();
+    if (tensor(i + 1).flat) through_plane(i);
+  }
+
+  // The last two operations become one.
+  void join() {
+    Operation last = std::move(result_.operations.back());
+    result_.operations.pop_back();
+    last.first.push_back(std::move(result_.operations.back()));
+    result_.operations.back() = std::move(last);
+  }
+
+  // Kernels write whole vectors; a single pixel per plane takes a detour.
+  void through_plane(int i) {
+    Tensor made;
+    made.shape = unit(i).out;
+    made.layout = Layout::padded(made.shape.channels, 1, 1, 1, 0, 0);
+    result_.tensors.push_back(made);
+    const int plane = static_cast<int>(result_.tensors.size()) - 1;
+    result_.operations.back().write = plane;
+    push(Kind::concat, i, {plane});
+  }
+
+  const Model& model_;
+  const std::vector<bool> pairs_;
+  Lowered result_;
+  std::vector<std::int64_t> row_;
+  std::map<std::string, int> copies_;
+};
+
+}  // namespace
+
+Lowered lower(const Model& model) { return Lowering(model).run(); }
+
+}  // namespace jcw

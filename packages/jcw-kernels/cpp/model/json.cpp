@@ -1,0 +1,188 @@
+#include "model/json.hpp"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace jcw {
+namespace {
+
+constexpr int kDeepest = 32;
+
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : text_(text) {}
+
+  Json document() {
+    Json value = read(0);
+    skip_space();
+    if (at_ != text_.size()) fail("text after the end");
+    return value;
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    throw FormatError("JSON at byte " + std::to_string(at_) + ": " + what);
+  }
+
+  void skip_space() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
+  }
+
+  char peek() {
+    skip_space();
+    if (at_ == text_.size()) fail("ends too early");
+    return text_[at_];
+  }
+
+  bool take(char expected) {
+    if (peek() != expected) return false;
+    ++at_;
+    return true;
+  }
+
+  Json read(int depth) {
+    if (depth > kDeepest) fail("nested too deep");
+    switch (peek()) {
+      case '{': return {read_object(depth)};
+      case '[': return {read_array(depth)};
+      case '"': return {read_string()};
+      case 't': return word("true", Json{true});
+      case 'f': return word("false", Json{false});
+      case 'n': return word("null", Json{nullptr});
+      default: return {read_number()};
+    }
+  }
+
+  Json word(std::string_view expected, Json value) {
+    if (text_.substr(at_, expected.size()) != expected) fail("unknown word");
+    at_ += expected.size();
+    return value;
+  }
+
+  double read_number() {
+    double number = 0;
+    const char* end = text_.data() + text_.size();
+    const auto [stop, error] = std::from_chars(text_.data() + at_, end, number);
+    if (error != std::errc() || !std::isfinite(number)) fail("not a number");
+    at_ = static_cast<std::size_t>(stop - text_.data());
+    return number;
+  }
+
+  Json::Array read_array(int depth) {
+    Json::Array items;
+    ++at_;
+    if (take(']')) return items;
+    do items.push_back(read(depth + 1));
+    while (take(','));
+    if (!take(']')) fail("expected , or ]");
+    return items;
+  }
+
+  Json::Object read_object(int depth) {
+    Json::Object members;
+    ++at_;
+    if (take('}')) return members;
+    do {
+      if (peek() != '"') fail("expected a key");
+      std::string key = read_string();
+      if (!take(':')) fail("expected :");
+      members.emplace_back(std::move(key), read(depth + 1));
+    } while (take(','));
+    if (!take('}')) fail("expected , or }");
+    return members;
+  }
+
+  std::string read_string() {
+    std::string result;
+    for (++at_; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (c == '"') {
+        ++at_;
+        return result;
+      }
+      if (c == '\\')
+        read_escape(result);
+      else
+        result += c;
+    }
+    fail("string without end");
+  }
+
+  void read_escape(std::string& result) {
+    if (++at_ == text_.size()) fail("string without end");
+    constexpr std::string_view names = "\"\\/bfnrt", values = "\"\\/\b\f\n\r\t";
+    if (const auto known = names.find(text_[at_]); known != std::string_view::npos)
+      result += values[known];
+    else if (text_[at_] == 'u')
+      append_utf8(result, read_hex());
+    else
+      fail("unknown escape");
+  }
+
+  unsigned read_hex() {
+    unsigned code = 0;
+    if (text_.size() - at_ < 5) fail("string without end");
+    const char* first = text_.data() + at_ + 1;
+    const auto [stop, error] = std::from_chars(first, first + 4, code, 16);
+    if (error != std::errc() || stop != first + 4) fail("bad \\u escape");
+    at_ += 4;
+    return code;
+  }
+
+  // Surrogates are kept as three bytes each: names are only ever compared and printed.
+  static void append_utf8(std::string& result, unsigned code) {
+    if (code < 0x80) {
+      result += static_cast<char>(code);
+    } else if (code < 0x800) {
+      result += static_cast<char>(0xC0 | code >> 6);
+      result += static_cast<char>(0x80 | (code & 0x3F));
+    } else {
+      result += static_cast<char>(0xE0 | code >> 12);
+      result += static_cast<char>(0x80 | (code >> 6 & 0x3F));
+      result += static_cast<char>(0x80 | (code & 0x3F));
+    }
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+template <class T>
+const T& typed(const Json& json, const char* what, const char* type) {
+  const T* value = std::get_if<T>(&json.value);
+  if (!value) throw FormatError(std::string(what) + " is not " + type);
+  return *value;
+}
+
+}  // namespace
+
+Json Json::parse(std::string_view text) { return Reader(text).document(); }
+
+const Json::Array& Json::array(const char* what) const { return typed<Array>(*this, what, "a list"); }
+const Json::Object& Json::object(const char* what) const { return typed<Object>(*this, what, "an object"); }
+const std::string& Json::text(const char* what) const { return typed<std::string>(*this, what, "text"); }
+
+std::int64_t Json::integer(const char* what, std::int64_t low, std::int64_t high) const {
+  const double number = typed<double>(*this, what, "a number");
+  if (number != std::floor(number) || number < static_cast<double>(low) || number > static_cast<double>(high))
+    throw FormatError(std::string(what) + " is " + std::to_string(number) + ", expected a whole number from " +
+                      std::to_string(low) + " to " + std::to_string(high));
+  return static_cast<std::int64_t>(number);
+}
+
+const Json* Json::find(std::string_view key) const {
+  if (const Object* members = std::get_if<Object>(&value))
+    for (const auto& [name, member] : *members)
+      if (name == key) return &member;
+  return nullptr;
+}
+
+const Json& Json::at(std::string_view key) const {
+  const Json* member = find(key);
+  if (!member) throw FormatError("the key " + std::string(key) + " is missing");
+  return *member;
+}
+
+}  // namespace jcw

@@ -1,0 +1,172 @@
+#include "model/model.hpp"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "base/error.hpp"
+#include "model/json.hpp"
+#include "model/safetensors.hpp"
+#include "model/shapes.hpp"
+#include "model/windows.hpp"
+
+namespace jcw {
+namespace {
+
+constexpr const char* kFormat = "jcw-model/1";
+constexpr int kLargestSize = 1 << 16;    // channels, height, width, features
+constexpr int kLargestWindow = 1 << 12;  // kernel, stride, padding: keeps products within 64 bits
+constexpr std::int64_t kLargestTensor = 1 << 28;  // floats of one activation or weight
+constexpr int kGroup = 4;
+
+constexpr std::array<std::pair<std::string_view, Op>, 10> kOps = {{
+    {"conv2d", Op::conv2d},     {"linear", Op::linear},   {"max_pool", Op::max_pool},
+    {"avg_pool", Op::avg_pool}, {"add", Op::add},         {"global_avg_pool", Op::global_avg_pool},
+    {"flatten", Op::flatten},   {"mul", Op::mul},         {"activation", Op::activation},
+    {"concat", Op::concat},
+}};
+
+constexpr std::array<std::pair<std::string_view, Activation>, 7> kActivations = {{
+    {"", Activation::none},
+    {"relu", Activation::relu},
+    {"relu6", Activation::relu6},
+    {"hardswish", Activation::hardswish},
+    {"hardsigmoid", Activation::hardsigmoid},
+    {"sigmoid", Activation::sigmoid},
+    {"silu", Activation::silu},
+}};
+
+template <class Table>
+auto look_up(const Table& table, const std::string& name, const char* what) {
+  for (const auto& [known, value] : table)
+    if (known == name) return value;
+  throw FormatError(std::string("unknown ") + what + " '" + name + "'");
+}
+
+int integer(const Json& object, const char* key, int low, int high, int absent) {
+  const Json* value = object.find(key);
+  return value ? static_cast<int>(value->integer(key, low, high)) : absent;
+}
+
+Pair pair(const Json& object, const char* key, int low, Pair absent) {
+  const Json* value = object.find(key);
+  if (!value) return absent;
+  const Json::Array& items = value->array(key);
+  if (items.size() != 2) throw FormatError(std::string(key) + " is not a pair");
+  return {static_cast<int>(items[0].integer(key, low, kLargestWindow)),
+          static_cast<int>(items[1].integer(key, low, kLargestWindow))};
+}
+
+Shape input_shape(const Json& program) {
+  const Json::Array& sizes = program.at("input").array("input");
+  if (sizes.empty() || sizes.size() > 3) throw FormatError("the input's shape has no one to three sizes");
+  std::array<int, 3> size = {1, 1, 1};
+  for (std::size_t i = 0; i < sizes.size(); ++i) size[i] = static_cast<int>(sizes[i].integer("input", 1, kLargestSize));
+  return {size[0], size[1], size[2]};
+}
+
+std::vector<float> floats(const TensorView& tensor, const std::string& name, std::int64_t expected) {
+  if (tensor.dtype != "F32" || static_cast<std::int64_t>(tensor.bytes.size()) != expected * 4)
+    throw FormatError("tensor " + name + " has " + std::to_string(tensor.bytes.size()) + " bytes of " + tensor.dtype +
+                      ", expected " + std::to_string(expected) + " of F32");
+  std::vector<float> values(static_cast<std::size_t>(expected));
+  if (expected) std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  for (const float value : values)
+    if (!std::isfinite(value)) throw FormatError("tensor " + name + " holds NaN or infinity");
+  return values;
+}
+
+const TensorView& tensor(const Safetensors& file, const std::string& name) {
+  const auto found = file.tensors.find(name);
+  if (found == file.tensors.end()) throw FormatError("tensor " + name + " is missing");
+  return found->second;
+}
+
+// Pruned weights: one bit per group of four output channels and position, and the kept groups' values.
+std::vector<float> expand(const Safetensors& file, const Unit& unit) {
+  const std::int64_t positions = unit.positions(), groups = (unit.out_channels + kGroup - 1) / kGroup;
+  const TensorView& mask = tensor(file, unit.name + ".mask");
+  if (mask.dtype != "U8" || static_cast<std::int64_t>(mask.bytes.size()) != (groups * positions + 7) / 8)
+    throw FormatError("tensor " + unit.name + ".mask has another size than its layer");
+  std::int64_t kept = 0;
+  for (const std::byte bits : mask.bytes) kept += std::popcount(std::to_integer<unsigned>(bits));
+  const std::string name = unit.name + ".values";
+  const std::vector<float> values = floats(tensor(file, name), name, kept * kGroup);
+  std::vector<float> weight(static_cast<std::size_t>(unit.out_channels * positions));
+  std::int64_t next = 0;
+  for (std::int64_t bit = 0; bit < groups * positions; ++bit) {
+    if (!(std::to_integer<unsigned>(mask.bytes[static_cast<std::size_t>(bit / 8)]) >> bit % 8 & 1)) continue;
+    const std::int64_t first = bit / positions * kGroup;
+    for (std::int64_t r = 0; r < kGroup && first + r < unit.out_channels; ++r)
+      weight[static_cast<std::size_t>((first + r) * positions + bit % positions)] =
+          values[static_cast<std::size_t>(next * kGroup + r)];
+    ++next;
+  }
+  if (next != kept) throw FormatError("tensor " + unit.name + ".mask sets bits past its end");
+  return weight;
+}
+
+void read_weights(const Safetensors& file, Unit& unit) {
+  const std::int64_t size = std::int64_t{unit.out_channels} * unit.positions();
+  if (size > kLargestTensor) throw FormatError("unit " + unit.name + ": too many weights");
+  const std::string name = unit.name + ".weight", bias = unit.name + ".bias";
+  const auto dense = file.tensors.find(name);
+  unit.weight = dense == file.tensors.end() ? expand(file, unit) : floats(dense->second, name, size);
+  unit.bias = floats(tensor(file, bias), bias, unit.out_channels);
+}
+
+// An attribute that an operation does not have may be there, but must not ask for anything.
+void check_attributes(const Unit& unit) {
+  const auto refuse = [&](const char* what) { throw FormatError("unit " + unit.name + ": takes no " + what); };
+  const bool plain = unit.kernel == Pair{1, 1} && unit.stride == Pair{1, 1} && unit.padding == Pair{0, 0};
+  if (!plain && !is_windowed(unit)) refuse("window");
+  if (unit.groups != 1 && unit.op != Op::conv2d) refuse("groups");
+  const bool moves = unit.op == Op::concat || unit.op == Op::flatten || unit.op == Op::global_avg_pool;
+  if (unit.activation != Activation::none && moves) refuse("activation");
+  if (unit.residual >= 0 && !unit.weighted()) refuse("residual");
+}
+
+}  // namespace
+
+Unit read_unit(const Json& entry, int known_tensors) {
+  Unit unit;
+  unit.name = entry.at("name").text("name");
+  unit.op = look_up(kOps, entry.at("op").text("op"), "operation");
+  for (const Json& input : entry.at("inputs").array("inputs"))
+    unit.inputs.push_back(static_cast<int>(input.integer("an input", 0, known_tensors - 1)));
+  unit.residual = integer(entry, "residual", 0, known_tensors - 1, -1);
+  if (const Json* activation = entry.find("activation"))
+    unit.activation = look_up(kActivations, activation->text("activation"), "activation");
+  unit.out_channels = integer(entry, "out_channels", 1, kLargestSize, 1);
+  unit.groups = integer(entry, "groups", 1, kLargestSize, 1);
+  unit.kernel = pair(entry, "kernel_size", 1, {1, 1});
+  unit.stride = pair(entry, "stride", 1, {1, 1});
+  unit.padding = pair(entry, "padding", 0, {0, 0});
+  check_attributes(unit);
+  return unit;
+}
+
+Model Model::parse(std::span<const std::byte> bytes) {
+  const Safetensors file = Safetensors::parse(bytes);
+  const auto format = file.metadata.find("format"), text = file.metadata.find("program");
+  if (format == file.metadata.end() || format->second != kFormat || text == file.metadata.end())
+    throw FormatError(std::string("the header does not say format ") + kFormat);
+  const Json program = Json::parse(text->second);
+  Model model;
+  model.input = input_shape(program);
+  for (const Json& entry : program.at("units").array("units")) {
+    Unit unit = read_unit(entry, static_cast<int>(model.units.size()) + 1);
+    infer_shapes(model, unit);
+    if (unit.in.size() > kLargestTensor || unit.out.size() > kLargestTensor)
+      throw FormatError("unit " + unit.name + ": its activations are too large");
+    if (unit.weighted()) read_weights(file, unit);
+    model.units.push_back(std::move(unit));
+  }
+  model.output = static_cast<int>(program.at("output").integer("output", 0, static_cast<int>(model.units.size())));
+  return model;
+}
+
+}  // namespace jcw

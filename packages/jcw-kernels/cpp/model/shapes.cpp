@@ -1,0 +1,81 @@
+#include "model/shapes.hpp"
+
+#include "base/error.hpp"
+
+namespace jcw {
+namespace {
+
+std::string shown(const Shape& s) {
+  return std::to_string(s.channels) + " x " + std::to_string(s.height) + " x " + std::to_string(s.width);
+}
+
+[[noreturn]] void fail(const Unit& unit, const std::string& what) {
+  throw FormatError("unit " + unit.name + ": " + what);
+}
+
+int window(const Unit& unit, int size, int kernel, int stride, int padding) {
+  const int room = size + 2 * padding - kernel;
+  if (room < 0) fail(unit, "the window is larger than its padded input");
+  return room / stride + 1;
+}
+
+Shape windowed(const Unit& unit, int channels) {
+  return {channels, window(unit, unit.in.height, unit.kernel.y, unit.stride.y, unit.padding.y),
+          window(unit, unit.in.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
+}
+
+Shape concatenated(const Model& model, const Unit& unit) {
+  Shape out = unit.in;
+  std::int64_t channels = 0;
+  for (int input : unit.inputs) {
+    const Shape& shape = model.shape(input);
+    if (shape.height != out.height || shape.width != out.width) fail(unit, "inputs differ in height or width");
+    channels += shape.channels;
+  }
+  if (channels > 1 << 20) fail(unit, "too many channels");
+  out.channels = static_cast<int>(channels);
+  return out;
+}
+
+Shape inferred(const Model& model, const Unit& unit) {
+  switch (unit.op) {
+    case Op::conv2d:
+      if (unit.in.channels % unit.groups || unit.out_channels % unit.groups)
+        fail(unit, "channels do not divide into groups");
+      return windowed(unit, unit.out_channels);
+    case Op::linear:
+      if (unit.in.pixels() != 1) fail(unit, "the input is " + shown(unit.in) + ", expected it flat");
+      return {unit.out_channels, 1, 1};
+    case Op::max_pool: case Op::avg_pool:
+      // A window that lies in the padding has no maximum, and its mean says nothing.
+      if (unit.padding.y * 2 > unit.kernel.y || unit.padding.x * 2 > unit.kernel.x)
+        fail(unit, "the padding is more than half the window");
+      return windowed(unit, unit.in.channels);
+    case Op::global_avg_pool: return {unit.in.channels, 1, 1};
+    case Op::flatten:
+      if (unit.in.size() > 1 << 28) fail(unit, "too many features");
+      return {static_cast<int>(unit.in.size()), 1, 1};
+    case Op::concat: return concatenated(model, unit);
+    case Op::activation: case Op::add: case Op::mul: break;
+  }
+  return unit.in;
+}
+
+}  // namespace
+
+void infer_shapes(const Model& model, Unit& unit) {
+  const std::size_t arity = unit.op == Op::add || unit.op == Op::mul ? 2 : 1;
+  if (unit.inputs.empty() || (unit.op != Op::concat && unit.inputs.size() != arity))
+    fail(unit, "has " + std::to_string(unit.inputs.size()) + " inputs");
+  unit.in = model.shape(unit.inputs[0]);
+  unit.out = inferred(model, unit);
+  if (arity == 2) {
+    const Shape& second = model.shape(unit.inputs[1]);
+    const bool scales = unit.op == Op::mul && second == Shape{unit.in.channels, 1, 1};
+    if (second != unit.in && !scales) fail(unit, "inputs are " + shown(unit.in) + " and " + shown(second));
+  }
+  if (unit.residual >= 0 && model.shape(unit.residual) != unit.out)
+    fail(unit, "the residual is " + shown(model.shape(unit.residual)) + ", the output " + shown(unit.out));
+}
+
+}  // namespace jcw

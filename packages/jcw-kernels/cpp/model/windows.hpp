@@ -1,0 +1,65 @@
+// Geometry of windows: where kernel taps meet the input, and how much padding that takes.
+#pragma once
+
+#include <algorithm>
+
+#include "model/model.hpp"
+
+namespace jcw {
+
+// Where kernel tap `tap` meets the input along one axis: input = output * stride + tap - padding.
+struct Tap {
+  int phase, shift;
+
+  static Tap of(int tap, int padding, int stride) {
+    const int offset = tap - padding;
+    const int shift = offset >= 0 ? offset / stride : -((-offset + stride - 1) / stride);
+    return {offset - shift * stride, shift};
+  }
+};
+
+inline bool one_pixel(const Shape& shape) { return shape.pixels() == 1; }
+
+// Zeros that a windowed unit needs around the phases of its input.
+struct Margin {
+  int rows, columns;
+};
+
+inline int reach(int size, int kernel, int stride, int padding) {
+  const int phase_size = (size + stride - 1) / stride;
+  const int before = (padding + stride - 1) / stride;
+  const int out = (size + 2 * padding - kernel) / stride;
+  const int after = Tap::of(kernel - 1, padding, stride).shift + out - (phase_size - 1);
+  return std::max({before, after, 0});
+}
+
+inline Margin margin_of(const Unit& unit) {
+  return {reach(unit.in.height, unit.kernel.y, unit.stride.y, unit.padding.y),
+          reach(unit.in.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
+}
+
+// The same in pixels of the input itself.
+inline int plain_reach(int size, int out, int kernel, int stride, int padding) {
+  return std::max({padding, (out - 1) * stride + kernel - 1 - padding - (size - 1), 0});
+}
+
+inline Margin plain_margin_of(const Unit& unit) {
+  return {plain_reach(unit.in.height, unit.out.height, unit.kernel.y, unit.stride.y, unit.padding.y),
+          plain_reach(unit.in.width, unit.out.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
+}
+
+inline bool is_windowed(const Unit& unit) {
+  return unit.op == Op::conv2d || unit.op == Op::max_pool || unit.op == Op::avg_pool;
+}
+
+inline bool is_pool(const Unit& unit) { return unit.op == Op::max_pool || unit.op == Op::avg_pool; }
+
+// A convolution with one output pixel is a linear layer on its flattened input.
+inline bool is_linear(const Unit& unit) { return unit.weighted() && one_pixel(unit.out); }
+
+inline bool never_negative(Activation activation) {
+  return activation == Activation::relu || activation == Activation::relu6 || activation == Activation::sigmoid ||
+         activation == Activation::hardsigmoid;
+}
+
+}  // namespace jcw

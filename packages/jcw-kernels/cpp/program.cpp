@@ -1,0 +1,113 @@
+#include "program.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "base/isa.hpp"
+
+namespace jcw {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Program::Program(Model model, int threads, const std::string& isa) try
+    : model_(std::move(model)),
+      kernels_(&choose_isa(isa)),
+      lowered_(lower(model_)),
+      plan_(plan_memory(lowered_)),
+      arena_(static_cast<std::size_t>(plan_.floats)),
+      threads_(threads) {
+  for (const auto& [begin, end] : plan_.negative)
+    std::fill(arena_.data() + begin, arena_.data() + end, -std::numeric_limits<float>::infinity());
+  for (const auto& [begin, end] : plan_.guards) arena_.guard(begin, end);
+  steps_ = make_steps({&model_, &lowered_, &plan_, arena_.data(), &scratch_, &image_, kernels_});
+  scratch_.allocate(threads);
+  for (Unit& unit : model_.units) unit.weight = {};  // the steps hold them packed
+} catch (const std::logic_error& error) {
+  // A step would read outside its tensors: the engine's mistake, but one that callers can report.
+  throw Error(error.what());
+}
+
+std::size_t Program::first_step(int unit) const {
+  std::size_t step = 0;
+  while (step < steps_.size() && steps_[step].unit < unit) ++step;
+  return step;
+}
+
+void Program::run_steps(std::size_t begin, std::size_t end) {
+  for (std::size_t s = begin; s < end; ++s) {
+    if (steps_[s].clear) threads_.run([&](int part) { steps_[s].clear(part, threads_.count()); });
+    threads_.run([&](int part) { steps_[s].run(part, threads_.count()); });
+  }
+}
+
+void Program::store_output(float* output) const {
+  const Tensor& tensor = lowered_.tensors[static_cast<std::size_t>(lowered_.output)];
+  const float* data = arena_.data() + plan_.offset[static_cast<std::size_t>(lowered_.output)];
+  const std::int64_t row = tensor.flat ? tensor.shape.width : tensor.layout.row;
+  const std::int64_t plane = tensor.flat ? tensor.shape.pixels() : tensor.layout.plane;
+  for (int c = 0; c < tensor.shape.channels; ++c)
+    for (int y = 0; y < tensor.shape.height; ++y)
+      output = std::copy_n(data + c * plane + y * row, tensor.shape.width, output);
+}
+
+void Program::run(const float* images, std::int64_t count, float* outputs) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    image_ = images + i * input_floats();
+    run_steps(0, steps_.size());
+    store_output(outputs + i * output_floats());
+  }
+}
+
+void Program::poison() {
+  for (std::size_t t = 0; t < lowered_.tensors.size(); ++t) {
+    const Tensor& tensor = lowered_.tensors[t];
+    if (tensor.external || !tensor.kind.empty() || plan_.offset[t] < 0) continue;
+    const Layout& layout = tensor.layout;
+    for (int c = 0; c < layout.planes; ++c)
+      for (int y = 0; y < layout.height; ++y)
+        std::fill_n(arena_.data() + plan_.offset[t] + c * layout.plane + y * layout.row, layout.width,
+                    std::numeric_limits<float>::quiet_NaN());
+  }
+  for (int i = 0; scratch_.floats() && i < threads(); ++i)
+    std::fill_n(scratch_.of(i), scratch_.floats(), std::numeric_limits<float>::quiet_NaN());
+}
+
+std::vector<double> Program::profile(const float* image, int rounds) {
+  std::vector<double> seconds(steps_.size(), 0.0);
+  image_ = image;
+  for (int round = 0; round < rounds; ++round)
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      const double start = now();
+      run_steps(s, s + 1);
+      seconds[s] += (now() - start) / rounds;
+    }
+  return seconds;
+}
+
+// Not inlined, so that tools which count instructions find it.
+__attribute__((noinline)) double Program::timed(std::size_t begin) {
+  const double start = now();
+  run_steps(begin, steps_.size());
+  return now() - start;
+}
+
+std::vector<double> Program::time(int first, const float* image, int runs) {
+  image_ = image;
+  const std::size_t begin = first_step(first);
+  std::vector<double> seconds;
+  for (int i = 0; i < runs; ++i) {
+    run_steps(0, begin);
+    seconds.push_back(timed(begin));
+  }
+  return seconds;
+}
+
+}  // namespace jcw

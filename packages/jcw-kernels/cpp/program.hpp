@@ -1,0 +1,56 @@
+// A model bound to memory and kernels: runs images, and says where the time goes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "steps/steps.hpp"
+#include "base/threads.hpp"
+
+namespace jcw {
+
+class Program {
+ public:
+  // `isa` is a name or "" for the best. Throws Error.
+  Program(Model model, int threads, const std::string& isa);
+
+  const Model& model() const { return model_; }
+  const Kernels& kernels() const { return *kernels_; }
+  const std::vector<Step>& steps() const { return steps_; }
+  int threads() const { return threads_.count(); }
+  std::int64_t input_floats() const { return model_.input.size(); }
+  std::int64_t output_floats() const { return model_.shape(model_.output).size(); }
+  std::int64_t memory_floats() const { return plan_.floats + threads() * scratch_.floats(); }
+
+  // Dense images, input_floats() each, to dense outputs, output_floats() each.
+  void run(const float* images, std::int64_t count, float* outputs);
+
+  // Fills every real pixel with NaN, so that tests see what a kernel leaves unwritten.
+  void poison();
+
+  // Seconds of each step, averaged over `rounds` runs of one image.
+  std::vector<double> profile(const float* image, int rounds);
+
+  // Seconds of the steps from unit `first` on, once for each of `runs`. Before each run the earlier steps make
+  // their inputs anew, so that these lie in the caches as they do within a network.
+  std::vector<double> time(int first, const float* image, int runs);
+
+ private:
+  std::size_t first_step(int unit) const;
+  void run_steps(std::size_t begin, std::size_t end);
+  double timed(std::size_t begin);
+  void store_output(float* output) const;
+
+  Model model_;
+  const Kernels* kernels_;
+  Lowered lowered_;
+  MemoryPlan plan_;
+  Arena arena_;
+  Scratch scratch_;
+  const float* image_ = nullptr;
+  std::vector<Step> steps_;
+  Threads threads_;
+};
+
+}  // namespace jcw

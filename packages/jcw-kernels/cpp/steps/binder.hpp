@@ -1,0 +1,117 @@
+// What the makers of steps share: addresses of tensors, pixel masks, ways to split work.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+
+#include "steps/pack.hpp"
+#include "steps/steps.hpp"
+
+namespace jcw {
+
+inline Range slice(int count, int part, int parts) {
+  const auto edge = [&](int p) { return static_cast<int>(std::int64_t{count} * p / parts); };
+  return {edge(part), edge(part + 1)};
+}
+
+// What one thread computes of a convolution.
+struct Share {
+  Range pixels, groups;
+};
+
+// With `wide` units of pixels or more for each thread, these are split, so that weights are shared; else the groups of
+// output channels.
+inline Share share_of(int pixels, int groups, int wide, int part, int parts) {
+  if (pixels >= wide * parts) return {slice(pixels, part, parts), {0, groups}};
+  return {{0, pixels}, slice(groups, part, parts)};
+}
+
+// Calls body(band) for bands of at most `most` and of equal size, in order.
+template <class Body>
+void in_bands(Range all, int most, const Body& body) {
+  const int count = all.end - all.begin, bands = (count + most - 1) / most;
+  for (int i = 0; i < bands; ++i) {
+    const Range band = slice(count, i, bands);
+    body(Range{all.begin + band.begin, all.begin + band.end});
+  }
+}
+
+// Planes of a tensor as kernels address them.
+struct View {
+  float* data;
+  std::ptrdiff_t plane, row;
+};
+
+class Binder {
+ public:
+  explicit Binder(const Bound& bound) : bound_(bound) {}
+
+  const Bound& bound() const { return bound_; }
+  const Kernels& kernels() const { return *bound_.kernels; }
+  const Unit& unit(const Operation& o) const { return bound_.model->units[static_cast<std::size_t>(o.unit)]; }
+  const Tensor& tensor(int t) const { return bound_.lowered->tensors[static_cast<std::size_t>(t)]; }
+
+  // External tensors have no address yet: data is null.
+  View view(int t) const {
+    const Tensor& info = tensor(t);
+    const std::int64_t offset = bound_.plan->offset[static_cast<std::size_t>(t)];
+    float* data = info.external ? nullptr : bound_.memory + offset;
+    if (info.external || info.flat) return {data, info.shape.pixels(), info.shape.width};
+    return {data, static_cast<std::ptrdiff_t>(info.layout.plane), static_cast<std::ptrdiff_t>(info.layout.row)};
+  }
+
+  // All ones where a pixel of the layout is real, one word per flat pixel, and zeros for a block more.
+  std::shared_ptr<std::vector<std::uint32_t>> mask(const Layout& layout) const {
+    auto words = std::make_shared<std::vector<std::uint32_t>>(static_cast<std::size_t>((layout.blocks() + 1) * kBlock), 0u);
+    for (std::int64_t i = 0; i < layout.run(); ++i)
+      if (i % layout.row < layout.width) (*words)[static_cast<std::size_t>(i)] = ~0u;
+    return words;
+  }
+
+  Target target(const Operation& o, const Layout& layout, int channels, const std::uint32_t* mask,
+                const float* bias) const {
+    const Unit& u = unit(o);
+    Target to{};
+    to.out = view(o.write).data;
+    to.out_plane = static_cast<std::ptrdiff_t>(layout.plane);
+    to.residual = o.residual >= 0 ? view(o.residual).data : nullptr;
+    to.residual_plane = o.residual >= 0 ? static_cast<std::ptrdiff_t>(tensor(o.residual).layout.plane) : 0;
+    to.bias = bias;
+    to.mask = mask;
+    to.channels = channels;
+    to.activation = u.activation;
+    return to;
+  }
+
+  // Offset from an output pixel to the input pixel under a kernel tap, in phases that lie as `in` says.
+  Address address(const Operation& o, const Layout& in) const;
+
+  // Throws std::logic_error unless every pixel that the offsets reach lies in the input's buffer.
+  void check_reach(const Operation& o, const std::vector<std::int32_t>& offsets, std::int64_t first_plane) const;
+
+ private:
+  Bound bound_;
+};
+
+Step make_convolution(const Binder& binder, const Operation& o);
+Step make_tiled_convolution(const Binder& binder, const Operation& o);  // with Step::groupwise
+// Whether a layer with this share of kept weights is to be made by make_winograd. Throws UsageError when the
+// environment variable JCW_WINOGRAD is neither "always" nor "never".
+bool winograd_pays(const Binder& binder, const Operation& o, double density);
+Step make_winograd(const Binder& binder, const Operation& o);  // without density and macs
+// What make_rows would take of the time of the dense tile.
+double rows_cost(const Binder& binder, const Operation& o);
+Step make_rows(const Binder& binder, const Operation& o);  // without density and macs
+Step make_windowed(const Binder& binder, const Operation& o);
+// Computes rows of some channels of a depthwise convolution or pooling that is not read by offsets, from planes that lie
+// `plane` floats apart; channel 0 and pixel 0 would lie at `in`. Rows of these planes and their padding lie as `in` says.
+using FromPlanes = std::function<void(const float* in, std::ptrdiff_t plane, Range rows, Range channels)>;
+FromPlanes from_planes(const Binder& binder, const Operation& o, const Layout& in);
+Step make_pair(const Binder& binder, const Operation& o);  // o.first and o, group by group of channels
+Step make_linear(const Binder& binder, const Operation& o);
+Step make_elementwise(const Binder& binder, const Operation& o);
+Step make_phases(const Binder& binder, const Operation& o);  // relayout with a stride
+Step make_copies(const Binder& binder, const Operation& o);  // relayout, concat, flatten
+Step make_global_mean(const Binder& binder, const Operation& o);
+
+}  // namespace jcw

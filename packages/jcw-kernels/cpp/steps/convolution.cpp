@@ -1,0 +1,131 @@
+// Convolutions as steps: sparse or dense code, blocks of input channels, work for threads.
+#include <algorithm>
+#include <optional>
+
+#include "steps/bands.hpp"
+
+namespace jcw {
+namespace {
+
+// Bytes of input that a pixel tile may touch before input channels are split into blocks.
+constexpr double kTileCache = 38e3;
+constexpr int kTilePixels = 96;
+// Rows of pixels are preferred a little before they are as fast as sparse code: the measured scatter of where that is,
+// so that no layer is slower at a lower density.
+constexpr double kRowsMargin = 0.96;
+
+int input_blocks(const Unit& unit, const Layout& in, const Kernels& kernels) {
+  if (unit.taps() == 1) return 1;
+  const double cache = unit.stride == Pair{1, 1} ? kTileCache : kernels.strided_cache;
+  const double span = kTilePixels + (unit.kernel.y - 1) * static_cast<double>(in.row) + unit.kernel.x;
+  const int blocks = static_cast<int>(span * sizeof(float) * unit.in.channels / cache + 0.5);
+  return std::clamp(blocks, 1, unit.in.channels);
+}
+
+struct State {
+  Packed packed;
+  std::optional<Bands> bands;
+  std::shared_ptr<std::vector<std::uint32_t>> mask;
+  Convolution call{};
+  decltype(Kernels::convolve) kernel = nullptr;
+  int pixel_blocks = 0;
+  std::int64_t row = 1;
+
+  void compute(float* out, std::ptrdiff_t plane, Range rows, Range groups) const {
+    Convolution elsewhere = call;
+    elsewhere.target.out = out;
+    elsewhere.target.out_plane = plane;
+    kernel(elsewhere, static_cast<int>(rows.begin * row / kBlock), static_cast<int>((rows.end * row + kBlock - 1) / kBlock),
+           groups.begin, groups.end);
+  }
+
+  void run(int part, int parts) const {
+    const Share own = share_of(pixel_blocks, packed.groups, 12, part, parts);
+    if (!bands) return kernel(call, own.pixels.begin, own.pixels.end, own.groups.begin, own.groups.end);
+    bands->run(own.pixels, part, [&](Range band, const float* in) {
+      Convolution banded = call;
+      banded.in = in;
+      kernel(banded, band.begin, band.end, own.groups.begin, own.groups.end);
+    });
+  }
+};
+
+void point(Convolution& call, const Packed& packed) {
+  call.offsets = packed.offsets.data();
+  call.weights = packed.weights.data();
+  call.starts = packed.starts.data();
+  call.dense_starts = packed.dense_starts.empty() ? nullptr : packed.dense_starts.data();
+  call.groups = packed.groups;
+  call.blocks = packed.blocks;
+}
+
+// Tiles over flat runs of pixels; without density and macs.
+Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
+  const Unit& unit = binder.unit(o);
+  const Layout& layout = binder.tensor(o.write).layout;
+  const Kernels& kernels = binder.kernels();
+  auto state = std::make_shared<State>();
+  if (o.access == Access::bands) state->bands.emplace(binder, o);
+  const Layout& in = state->bands ? state->bands->layout() : binder.tensor(o.reads[0]).layout;
+  const int blocks = input_blocks(unit, in, kernels);
+  const Address address = binder.address(o, in);
+  state->packed = dense ? pack_dense(unit, kernels.dense_channels, blocks, address) : pack_sparse(unit, blocks, address);
+  if (state->bands)
+    state->bands->check_reach(unit, state->packed.offsets);
+  else
+    binder.check_reach(o, state->packed.offsets, 0);
+  Step step;
+  step.kernel = dense ? "dense" : "sparse";
+  step.bytes = state->packed.bytes();
+  state->mask = binder.mask(layout);
+  state->pixel_blocks = layout.blocks();
+  state->row = layout.row;
+  point(state->call, state->packed);
+  state->call.in = state->bands ? nullptr : binder.view(o.reads[0]).data;
+  state->call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), state->packed.bias.data());
+  state->kernel = dense ? kernels.convolve_dense : kernels.convolve;
+  step.run = [state](int part, int parts) { state->run(part, parts); };
+  step.groupwise = {state->packed.groups, dense ? kernels.dense_channels : kGroup,
+                    [state](float* out, std::ptrdiff_t plane, Range rows, Range groups) { state->compute(out, plane, rows, groups); }};
+  return step;
+}
+
+double break_even(const Unit& unit, const Kernels& kernels) {
+  return unit.taps() == 1 ? kernels.dense_from : kernels.dense_from_windowed;
+}
+
+bool dense_pays(const Unit& unit, const Kernels& kernels, double density) {
+  return unit.groups == 1 && density >= break_even(unit, kernels);
+}
+
+// In the form that is the fastest at this share of kept weights.
+Step make_form(const Binder& binder, const Operation& o, double density) {
+  const Unit& unit = binder.unit(o);
+  const Kernels& kernels = binder.kernels();
+  if (winograd_pays(binder, o, density)) return make_winograd(binder, o);
+  const double cost = rows_cost(binder, o);
+  if (cost < 1 && density >= kRowsMargin * cost * break_even(unit, kernels)) return make_rows(binder, o);
+  return make_tiles(binder, o, dense_pays(unit, kernels, density));
+}
+
+Step counted(Step step, const Unit& unit, double density) {
+  step.density = density;
+  step.macs = density * static_cast<double>(unit.out.size() * unit.positions());
+  return step;
+}
+
+}  // namespace
+
+Step make_convolution(const Binder& binder, const Operation& o) {
+  const Unit& unit = binder.unit(o);
+  const double kept = density(unit);
+  return counted(make_form(binder, o, kept), unit, kept);
+}
+
+Step make_tiled_convolution(const Binder& binder, const Operation& o) {
+  const Unit& unit = binder.unit(o);
+  const double kept = density(unit);
+  return counted(make_tiles(binder, o, dense_pays(unit, binder.kernels(), kept)), unit, kept);
+}
+
+}  // namespace jcw

@@ -1,0 +1,177 @@
+#include "steps/pack.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace jcw {
+namespace {
+
+int groups_of(const Unit& unit, int channels) { return (unit.out.channels + channels - 1) / channels; }
+
+std::vector<float> padded_bias(const Unit& unit, int channels) {
+  std::vector<float> bias = unit.bias;
+  bias.resize(static_cast<std::size_t>(groups_of(unit, channels) * channels), 0.0f);
+  return bias;
+}
+
+// Weight of output channel `out` at (input channel, tap); zero outside its convolution group.
+float weight(const Unit& unit, int out, int in, int tap) {
+  if (out >= unit.out.channels) return 0.0f;
+  const int inputs = unit.in.channels / unit.groups, outputs = unit.out.channels / unit.groups;
+  const int local = in - out / outputs * inputs;
+  if (local < 0 || local >= inputs) return 0.0f;
+  return unit.weight[static_cast<std::size_t>((std::int64_t{out} * inputs + local) * unit.taps() + tap)];
+}
+
+// Writes the `channels` weights of a group at one position to `to`; false when all of them are zero.
+bool gather(const Unit& unit, int first, int channels, int in, int tap, float* to) {
+  bool any = false;
+  for (int r = 0; r < channels; ++r) any |= (to[r] = weight(unit, first + r, in, tap)) != 0.0f;
+  return any;
+}
+
+struct Range {
+  int begin, end;
+};
+
+// Input channels that the output channels [first, first + kGroup) can see.
+Range visible(const Unit& unit, int first) {
+  const int inputs = unit.in.channels / unit.groups, outputs = unit.out.channels / unit.groups;
+  const int last = std::min(first + kGroup, unit.out.channels) - 1;
+  return {first / outputs * inputs, (last / outputs + 1) * inputs};
+}
+
+Range block_channels(const Unit& unit, int block, int blocks) {
+  const auto edge = [&](int b) { return static_cast<int>(std::int64_t{unit.in.channels} * b / blocks); };
+  return {edge(block), edge(block + 1)};
+}
+
+void append_group(const Unit& unit, int first, Range channels, const Address& address, Packed& packed) {
+  float group[kGroup];
+  for (int in = channels.begin; in < channels.end; ++in)
+    for (int tap = 0; tap < unit.taps(); ++tap) {
+      const std::int32_t offset = address(in, tap / unit.kernel.x, tap % unit.kernel.x);
+      if (offset == kNowhere || !gather(unit, first, kGroup, in, tap, group)) continue;
+      packed.offsets.push_back(offset);
+      packed.weights.insert(packed.weights.end(), group, group + kGroup);
+    }
+}
+
+// Prefetching reads past the end of the offsets.
+void close(Packed& packed) {
+  const std::int32_t last = packed.offsets.empty() ? 0 : packed.offsets.back();
+  packed.offsets.insert(packed.offsets.end(), kAhead, last);
+}
+
+// G of F(2, 3) times three values `step` apart; four values `out_step` apart.
+void transform(const double* in, int step, double* out, int out_step) {
+  const double ends = 0.5 * (in[0] + in[2 * step]), middle = 0.5 * in[step];
+  out[0] = in[0];
+  out[out_step] = ends + middle;
+  out[2 * out_step] = ends - middle;
+  out[3 * out_step] = in[2 * step];
+}
+
+// G g G^T of one 3 x 3 window.
+std::array<double, 16> transformed(const Unit& unit, int out, int in) {
+  std::array<double, 9> window;
+  std::array<double, 12> rows;
+  std::array<double, 16> points;
+  for (int tap = 0; tap < 9; ++tap) window[static_cast<std::size_t>(tap)] = weight(unit, out, in, tap);
+  for (int x = 0; x < 3; ++x) transform(window.data() + x, 3, rows.data() + x, 3);
+  for (int y = 0; y < 4; ++y) transform(rows.data() + 3 * y, 1, points.data() + 4 * y, 1);
+  return points;
+}
+
+}  // namespace
+
+Packed pack_sparse(const Unit& unit, int blocks, const Address& address) {
+  Packed packed;
+  packed.groups = groups_of(unit, kGroup);
+  packed.blocks = blocks;
+  packed.bias = padded_bias(unit, kGroup);
+  for (int block = 0; block < blocks; ++block) {
+    const Range slice = block_channels(unit, block, blocks);
+    for (int group = 0; group < packed.groups; ++group) {
+      packed.starts.push_back(static_cast<std::int32_t>(packed.offsets.size()));
+      const Range seen = visible(unit, group * kGroup);
+      append_group(unit, group * kGroup, {std::max(slice.begin, seen.begin), std::min(slice.end, seen.end)}, address,
+                   packed);
+    }
+  }
+  packed.starts.push_back(static_cast<std::int32_t>(packed.offsets.size()));
+  close(packed);
+  return packed;
+}
+
+Packed pack_dense(const Unit& unit, int channels, int blocks, const Address& address) {
+  Packed packed;
+  packed.groups = groups_of(unit, channels);
+  packed.blocks = blocks;
+  packed.bias = padded_bias(unit, channels);
+  std::vector<float> row(static_cast<std::size_t>(channels));
+  std::int32_t entries = 0;
+  for (int block = 0; block < blocks; ++block) {
+    packed.dense_starts.push_back(static_cast<std::int32_t>(packed.offsets.size()));
+    const Range slice = block_channels(unit, block, blocks);
+    std::vector<std::pair<int, int>> positions;
+    for (int in = slice.begin; in < slice.end; ++in)
+      for (int tap = 0; tap < unit.taps(); ++tap) {
+        const std::int32_t offset = address(in, tap / unit.kernel.x, tap % unit.kernel.x);
+        if (offset == kNowhere) continue;
+        packed.offsets.push_back(offset);
+        positions.emplace_back(in, tap);
+      }
+    for (int group = 0; group < packed.groups; ++group) {
+      packed.starts.push_back(entries);
+      entries += static_cast<std::int32_t>(positions.size());
+      for (const auto& [in, tap] : positions) {
+        gather(unit, group * channels, channels, in, tap, row.data());
+        packed.weights.insert(packed.weights.end(), row.begin(), row.end());
+      }
+    }
+  }
+  packed.starts.push_back(entries);
+  close(packed);
+  return packed;
+}
+
+Packed pack_winograd(const Unit& unit, int channels, int blocks, std::int64_t plane) {
+  Packed packed;
+  packed.groups = groups_of(unit, channels);
+  packed.blocks = blocks;
+  packed.bias = padded_bias(unit, channels);
+  for (int in = 0; in < unit.in.channels; ++in) packed.offsets.push_back(static_cast<std::int32_t>(in * plane));
+  close(packed);
+  const std::size_t inputs = static_cast<std::size_t>(unit.in.channels), outputs = packed.bias.size();
+  const std::size_t point = inputs * outputs, step = static_cast<std::size_t>(channels);
+  packed.weights.resize(16 * point);
+  std::size_t at = 0;
+  for (int block = 0; block < blocks; ++block) {
+    const Range slice = block_channels(unit, block, blocks);
+    packed.dense_starts.push_back(slice.begin);
+    for (int group = 0; group < packed.groups; ++group) {
+      packed.starts.push_back(static_cast<std::int32_t>(at / step));
+      for (int in = slice.begin; in < slice.end; ++in)
+        for (int r = 0; r < channels; ++r, ++at) {
+          const std::array<double, 16> points = transformed(unit, group * channels + r, in);
+          for (std::size_t p = 0; p < 16; ++p) packed.weights[p * point + at] = static_cast<float>(points[p]);
+        }
+    }
+  }
+  packed.starts.push_back(static_cast<std::int32_t>(at / step));
+  return packed;
+}
+
+double density(const Unit& unit) {
+  float group[kGroup];
+  std::int64_t kept = 0, all = 0;
+  for (int first = 0; first < unit.out.channels; first += kGroup) {
+    const Range channels = visible(unit, first);
+    for (int in = channels.begin; in < channels.end; ++in)
+      for (int tap = 0; tap < unit.taps(); ++tap, ++all) kept += gather(unit, first, kGroup, in, tap, group);
+  }
+  return all ? static_cast<double>(kept) / static_cast<double>(all) : 0.0;
+}
+
+}  // namespace jcw

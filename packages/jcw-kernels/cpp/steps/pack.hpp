@@ -1,0 +1,41 @@
+// Weights in the order in which the kernels read them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "model/model.hpp"
+
+namespace jcw {
+
+inline constexpr int kGroup = 4;  // output channels of a weight group
+
+inline constexpr std::int32_t kNowhere = INT32_MIN;
+
+// Address of the pixels that input (channel, tap_y, tap_x) multiplies, relative to the output pixel's;
+// kNowhere when that tap only ever meets padding.
+using Address = std::function<std::int32_t(int channel, int tap_y, int tap_x)>;
+
+struct Packed {
+  std::vector<std::int32_t> offsets, starts, dense_starts;
+  std::vector<float> weights, bias;
+  int groups = 0, blocks = 1;
+
+  double bytes() const { return static_cast<double>((offsets.size() + weights.size()) * 4); }
+};
+
+// Groups of four output channels; groups of weights that are all zero are left out.
+Packed pack_sparse(const Unit& unit, int blocks, const Address& address);
+
+// Groups of `channels` output channels, all weights. For ungrouped convolutions.
+Packed pack_dense(const Unit& unit, int channels, int blocks, const Address& address);
+
+// All weights of a 3 x 3 convolution as G g G^T (see kernels/winograd.inl): 16 points of groups of `channels` output
+// channels. Input channels lie `plane` floats apart.
+Packed pack_winograd(const Unit& unit, int channels, int blocks, std::int64_t plane);
+
+// Share of weight groups that are not zero.
+double density(const Unit& unit);
+
+}  // namespace jcw

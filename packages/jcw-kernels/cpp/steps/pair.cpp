@@ -1,0 +1,93 @@
+// A 1 x 1 convolution together with the depthwise one of stride 2 that alone reads its output: a few channels at a time,
+// which are still in cache when they are read. They never are in memory as a whole.
+#include <algorithm>
+
+#include "steps/binder.hpp"
+
+namespace jcw {
+namespace {
+
+// Bytes that a band may take of the planes between the two and of the first one's input: a second-level cache of 1 MB.
+constexpr double kBetweenBytes = 200e3, kInputBytes = 800e3;
+
+struct State {
+  Groupwise convolution;
+  FromPlanes depthwise;
+  Layout between;  // the planes of `groups` groups for the largest band
+  Scratch* scratch = nullptr;
+  int channels = 0, height = 0, stride = 1, padding = 0, reach = 0;
+  int in_height = 0, band_rows = 0, groups = 0;
+
+  // Rows of the planes between that rows of the output read.
+  Range rows_of(Range out) const {
+    return {std::max(0, out.begin * stride - padding), std::min((out.end - 1) * stride + reach, in_height)};
+  }
+
+  void run(int part, int parts) const {
+    const Range own = slice(convolution.groups, part, parts);
+    in_bands({0, height}, band_rows, [&](Range out) { run_band(out, own, scratch->of(part)); });
+  }
+
+  void run_band(Range out, Range own, float* memory) const {
+    const Range rows = rows_of(out);
+    const std::int64_t first = rows.begin * between.row;
+    float* const begin = memory + between.lead() + first % kBlock;
+    clear(begin, memory, rows.end - rows.begin);
+    for (int group = own.begin; group < own.end; group += groups) {
+      const Range some{group, std::min(group + groups, own.end)};
+      const Range c{some.begin * convolution.channels, std::min(some.end * convolution.channels, channels)};
+      float* const origin = begin - first - c.begin * between.plane;
+      convolution.compute(origin, between.plane, rows, some);
+      depthwise(origin, between.plane, out, c);
+    }
+  }
+
+  void clear(float* begin, float* memory, int rows) const {
+    std::fill(memory, begin, 0.0f);
+    for (int p = 0; p < between.planes; ++p)
+      std::fill(begin + p * between.plane + rows * between.row, begin + (p + 1) * between.plane, 0.0f);
+    std::fill(begin + between.planes * between.plane, memory + between.floats() + kBlock, 0.0f);
+  }
+};
+
+int times(double bytes, double each) { return std::max(1, static_cast<int>(bytes / each)); }
+
+void choose_sizes(State& state, const Layout& in, const Tensor& between) {
+  const double row = sizeof(float) * static_cast<double>(in.row);
+  const int by_plane = times(kBetweenBytes, row * state.convolution.channels), by_input = times(kInputBytes, row * in.planes);
+  state.band_rows = std::max(1, (std::min(by_plane, by_input) - state.reach - state.padding) / state.stride + 1);
+  const int bands = (state.height + state.band_rows - 1) / state.band_rows;
+  state.band_rows = (state.height + bands - 1) / bands;
+  const int rows = std::min((state.band_rows - 1) * state.stride + state.reach + state.padding, state.in_height);
+  state.groups = std::min(times(kBetweenBytes, row * state.convolution.channels * rows), state.convolution.groups);
+  // Whole blocks are written, so a band's planes begin and end with pixels of the rows around them.
+  state.between = Layout::padded(state.groups * state.convolution.channels, rows, between.shape.width, in.row,
+                                 between.pad_rows, between.pad_columns + kBlock);
+}
+
+}  // namespace
+
+Step make_pair(const Binder& binder, const Operation& o) {
+  const Operation& first = o.first.front();
+  const Unit& unit = binder.unit(o);
+  Step step = make_tiled_convolution(binder, first);
+  auto state = std::make_shared<State>();
+  state->convolution = std::move(step.groupwise);
+  state->channels = unit.out.channels;
+  state->height = unit.out.height;
+  state->in_height = unit.in.height;
+  state->stride = unit.stride.y;
+  state->padding = unit.padding.y;
+  state->reach = unit.kernel.y - unit.padding.y;
+  choose_sizes(*state, binder.tensor(first.reads[0]).layout, binder.tensor(first.write));
+  state->depthwise = from_planes(binder, o, state->between);
+  state->scratch = binder.bound().scratch;
+  state->scratch->reserve(state->between.floats() + kBlock);
+  step.kernel += "+depthwise";
+  step.macs += static_cast<double>(unit.out.size()) * unit.taps();
+  step.bytes += static_cast<double>(unit.weight.size()) * sizeof(float);
+  step.run = [state](int part, int parts) { state->run(part, parts); };
+  return step;
+}
+
+}  // namespace jcw

@@ -1,0 +1,118 @@
+#include "steps/steps.hpp"
+
+#include <algorithm>
+
+#include "steps/binder.hpp"
+
+namespace jcw {
+namespace {
+
+// True when the tap lands on a real pixel for some output.
+bool meets(int tap, int padding, int stride, int in, int out) {
+  const int first = std::max(padding - tap + stride - 1, 0) / stride;  // output for which it is not before the input
+  return first < out && first * stride + tap - padding < in;
+}
+
+Step make_step(const Binder& binder, const Operation& o) {
+  switch (o.kind) {
+    case Kind::convolution: return make_convolution(binder, o);
+    case Kind::windowed: return o.first.empty() ? make_windowed(binder, o) : make_pair(binder, o);
+    case Kind::linear: return make_linear(binder, o);
+    case Kind::elementwise: return make_elementwise(binder, o);
+    case Kind::global_mean: return make_global_mean(binder, o);
+    case Kind::relayout: if (o.stride != Pair{1, 1}) return make_phases(binder, o); break;
+    case Kind::concat: break;
+  }
+  return make_copies(binder, o);
+}
+
+// True when whatever writes the tensor also writes the ends of its rows.
+bool ends_rows(const Operation& o, const Step& step) {
+  if (step.leaves_ends) return false;
+  return o.kind == Kind::convolution || o.kind == Kind::windowed || o.kind == Kind::elementwise;
+}
+
+// Rows and columns that the operation writes of each of its planes per channel: in odd sizes, the later phases of
+// a stride have one less.
+std::vector<Pair> extents(const Binder& binder, const Operation& o) {
+  const Tensor& tensor = binder.tensor(o.write);
+  if (o.kind != Kind::relayout) return {{tensor.layout.height, tensor.layout.width}};
+  const auto count = [](int size, int phase, int stride) { return (size - phase + stride - 1) / stride; };
+  std::vector<Pair> all;
+  for (const Phase& phase : o.phases)
+    all.push_back({count(tensor.shape.height, phase.y, o.stride.y), count(tensor.shape.width, phase.x, o.stride.x)});
+  return all;
+}
+
+void clear_planes(const Layout& layout, const std::vector<Pair>& written, float* data, Range planes, bool rows) {
+  for (std::int64_t p = planes.begin; p < planes.end; ++p) {
+    const Pair size = written[static_cast<std::size_t>(p) % written.size()];
+    float* const plane = data + p * layout.plane;
+    std::fill(plane + layout.run(), plane + layout.plane, 0.0f);
+    if (!rows) continue;
+    for (std::int64_t y = 0; y < layout.height; ++y)
+      std::fill(plane + y * layout.row + (y < size.y ? size.x : 0), plane + (y + 1) * layout.row, 0.0f);
+  }
+}
+
+// Has a step clear the padding of its output first, which shares memory with tensors that lie otherwise.
+void clear_padding(Step& step, const Binder& binder, const Operation& o) {
+  const Layout& layout = binder.tensor(o.write).layout;
+  float* const data = binder.view(o.write).data;
+  step.clear = [layout, data, written = extents(binder, o), rows = !ends_rows(o, step)](int part, int parts) {
+    float* const begin = data - layout.lead();
+    if (part == 0) std::fill(begin, data, 0.0f);
+    clear_planes(layout, written, data, slice(layout.planes, part, parts), rows);
+    if (part == parts - 1) std::fill(data + layout.planes * layout.plane, begin + layout.floats(), 0.0f);
+  };
+}
+
+double activation_bytes(const Lowered& lowered, const Operation& o) {
+  double floats = 0;
+  const auto add = [&](int t) {
+    const Tensor& tensor = lowered.tensors[static_cast<std::size_t>(t)];
+    floats += static_cast<double>(tensor.layout.planes) * static_cast<double>(tensor.layout.run());
+  };
+  for (const int t : o.inputs()) add(t);
+  add(o.write);
+  return floats * sizeof(float);
+}
+
+}  // namespace
+
+Address Binder::address(const Operation& o, const Layout& in) const {
+  const Unit& u = unit(o);
+  const bool padding_counts = u.op == Op::max_pool;
+  return [u, in, phases = o.phases, padding_counts](int channel, int tap_y, int tap_x) -> std::int32_t {
+    if (!padding_counts && (!meets(tap_y, u.padding.y, u.stride.y, u.in.height, u.out.height) ||
+                            !meets(tap_x, u.padding.x, u.stride.x, u.in.width, u.out.width)))
+      return kNowhere;
+    const Tap y = Tap::of(tap_y, u.padding.y, u.stride.y), x = Tap::of(tap_x, u.padding.x, u.stride.x);
+    const auto phase = std::lower_bound(phases.begin(), phases.end(), Phase{y.phase, x.phase}) - phases.begin();
+    const std::int64_t plane = channel * static_cast<std::int64_t>(phases.size()) + phase;
+    return static_cast<std::int32_t>(plane * in.plane + y.shift * in.row + x.shift);
+  };
+}
+
+void Binder::check_reach(const Operation& o, const std::vector<std::int32_t>& offsets, std::int64_t first_plane) const {
+  const Layout& in = tensor(o.reads[0]).layout;
+  const std::int64_t pixels = std::int64_t{tensor(o.write).layout.blocks()} * kBlock;
+  for (const std::int32_t offset : offsets) {
+    const std::int64_t first = in.lead() + first_plane * in.plane + offset;
+    if (first < 0 || first + pixels > in.floats()) throw std::logic_error("unit " + unit(o).name + " reads out of bounds");
+  }
+}
+
+std::vector<Step> make_steps(const Bound& bound) {
+  const Binder binder(bound);
+  std::vector<Step> steps;
+  for (const Operation& o : bound.lowered->operations) {
+    steps.push_back(make_step(binder, o));
+    if (bound.plan->dirty[static_cast<std::size_t>(o.write)]) clear_padding(steps.back(), binder, o);
+    steps.back().unit = o.first.empty() ? o.unit : o.first.front().unit;
+    steps.back().bytes += activation_bytes(*bound.lowered, o);
+  }
+  return steps;
+}
+
+}  // namespace jcw

@@ -1,0 +1,116 @@
+"""A ``LayerProblem`` as a program: what is to be timed behind the units that feed it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from jcw_core.errors import DeviceError
+from jcw_core.network.operations import ACTIVATIONS
+from jcw_core.network.problem import LayerProblem
+from jcw_core.network.weight_groups import GROUP_SIZE, kept_groups, weight_groups
+from jcw_kernels.model_file import FORMAT
+
+_POOL = 1 << 16
+_WEIGHTED = ("conv2d", "linear", "batch_norm")
+_WINDOW = ("kernel_size", "stride", "padding")
+
+Tensors = dict[str, NDArray[Any]]
+
+
+def layer_file(problem: LayerProblem, rng: np.random.Generator) -> tuple[bytes, int]:
+    """The contents of a ``model.jcw`` for one layer with random weights, pruned to its density.
+
+    Returns:
+        the file, and the number of the unit from which on it is to be timed: those before it only make inputs.
+
+    Raises:
+        DeviceError: an operation that costs nothing to run or is unknown.
+    """
+    inputs, units = _sources(problem)
+    tensors: Tensors = {}
+    parts = {"layer": problem} | ({"then": problem.then} if problem.then else {})
+    other = _other(problem)
+    if other is not None:
+        units.append(_unit("other", other, inputs))
+        tensors |= _weights("other", other, rng)
+    first, residual = len(units), len(units)
+    for name, part in parts.items():
+        units.append(_unit(name, part, inputs) | ({"residual": residual} if part.residual else {}))
+        inputs = [len(units)]
+        if part.op in _WEIGHTED:
+            tensors |= _weights(name, part, rng)
+    program = {"input": list(_input_shape(problem)), "units": units, "output": len(units)}
+    return save(tensors, {"format": FORMAT, "program": json.dumps(program)}), first
+
+
+def _other(problem: LayerProblem) -> LayerProblem | None:
+    """A layer without any weight that makes the residual, a tensor in the output's shape; None without one."""
+    last = problem.then or problem
+    if not last.residual:
+        return None
+    window = {key: getattr(last, key) for key in _WINDOW}
+    return replace(problem, **window, density=0.0, activation="", residual=False, then=None)
+
+
+def _input_shape(problem: LayerProblem) -> tuple[int, int, int]:
+    channels = problem.in_channels if problem.op != "concat" else -(-problem.in_channels // 2)
+    return channels, problem.in_height, problem.in_width
+
+
+def _sources(problem: LayerProblem) -> tuple[list[int], list[dict[str, Any]]]:
+    """Tensor numbers that the layer reads, and the units that make them from the input."""
+    copy = {"name": "source", "op": "activation", "inputs": [0], "activation": ""}
+    if problem.op in ("add", "mul", "concat"):
+        return [1, 2], [copy, {**copy, "name": "second"}]
+    if problem.op == "scale":
+        return [1, 2], [copy, {**copy, "name": "factors", "op": "global_avg_pool"}]
+    return [1], [copy]
+
+
+def _unit(name: str, problem: LayerProblem, inputs: list[int]) -> dict[str, Any]:
+    unit: dict[str, Any] = {
+        "name": name,
+        "op": problem.op,
+        "inputs": inputs,
+        "activation": problem.activation,
+    }
+    if problem.op in ("input", "output"):
+        raise DeviceError(f"{problem.op} does no work that could be timed")
+    if problem.op in ACTIVATIONS:
+        return unit | {"op": "activation", "activation": problem.op}
+    if problem.op == "scale":
+        return unit | {"op": "mul"}
+    window = {key: list(getattr(problem, key)) for key in _WINDOW}
+    if problem.op == "batch_norm":
+        return unit | {"op": "conv2d", "out_channels": problem.in_channels, "groups": problem.in_channels}
+    if problem.op in ("conv2d", "linear"):
+        unit |= {"out_channels": problem.out_channels, "groups": problem.groups}
+    return unit | window
+
+
+def _weights(name: str, problem: LayerProblem, rng: np.random.Generator) -> Tensors:
+    """Random values, repeated from a pool: drawing millions of them would take longer than timing."""
+    kernel = problem.kernel_size if problem.op == "conv2d" else (1, 1)
+    groups = problem.in_channels if problem.op == "batch_norm" else problem.groups
+    pool = rng.standard_normal(_POOL, dtype=np.float32)
+    bias = np.resize(pool, problem.out_channels)
+    positions = problem.in_channels // groups * kernel[0] * kernel[1]
+    if problem.is_depthwise or problem.op == "batch_norm":
+        weight = np.resize(pool, (problem.out_channels, positions))
+        return {f"{name}.bias": bias, f"{name}.weight": weight * np.float32(problem.density > 0)}
+    count = weight_groups(problem.out_channels) * positions
+    kept = kept_groups(problem.density, count)
+    bits = np.zeros(count, bool)
+    bits[rng.permutation(count)[:kept]] = True
+    values = np.resize(pool, (kept, GROUP_SIZE))
+    return {
+        f"{name}.bias": bias,
+        f"{name}.mask": np.packbits(bits, bitorder="little"),
+        f"{name}.values": values,
+    }

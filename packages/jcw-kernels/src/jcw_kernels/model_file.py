@@ -1,0 +1,104 @@
+"""``model.jcw``: a safetensors file with the network in its header and only the kept weights."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from jcw_core.network.graph import Network
+from jcw_core.network.layers import Unit, fuse
+from jcw_core.network.model import Model
+from jcw_core.network.operations import ACTIVATIONS
+from jcw_kernels.fold import Folded, fold
+from jcw_kernels.weight_packing import pack
+
+FORMAT = "jcw-model/1"
+
+_ATTRIBUTES = ("out_channels", "groups", "kernel_size", "stride", "padding")
+
+
+def serialize(model: Model) -> bytes:
+    """The contents of a ``model.jcw``: what the engine loads, here or on a device."""
+    metadata = {
+        "format": FORMAT,
+        "network": model.network.to_json(),
+        "program": json.dumps(program_of(model.network)),
+    }
+    if model.architecture is not None:
+        metadata["architecture"] = json.dumps(model.architecture.to_dict())
+    tensors: dict[str, NDArray[Any]] = {}
+    for unit in _units(model.network):
+        folded = fold(unit, model.weights)
+        if folded is not None:
+            tensors |= unit_tensors(unit.name, folded)
+    return _sorted_header(save(tensors, metadata))
+
+
+def _sorted_header(data: bytes) -> bytes:
+    """The same file with the keys of its header in order: the library's order changes between runs."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8:start]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[start:]
+
+
+def _units(network: Network) -> list[Unit]:
+    """Units of one operation each: the engine decides itself what it runs together."""
+    return [part for unit in fuse(network) for part in unit.parts]
+
+
+def program_of(network: Network) -> Mapping[str, Any]:
+    """The units of ``network`` as plain data: tensor 0 is the input, unit ``i`` makes tensor ``i + 1``."""
+    units = _units(network)
+    numbers = {network.input.name: 0} | {unit.output: i + 1 for i, unit in enumerate(units)}
+    return {
+        "input": list(network.input_shape),
+        "units": [_entry(network, unit, numbers) for unit in units],
+        "output": numbers[network.output.inputs[0]],
+    }
+
+
+def unit_tensors(name: str, folded: Folded) -> dict[str, NDArray[Any]]:
+    """The arrays of one unit: bits and values where groups are pruned, the whole weight where not."""
+    weight = folded.weight
+    depthwise = weight.ndim == 4 and weight.shape[1] == 1
+    pruned = None if depthwise else pack(weight)
+    tensors: dict[str, NDArray[Any]] = {f"{name}.bias": folded.bias}
+    if pruned is None:
+        return tensors | {f"{name}.weight": weight}
+    return tensors | {f"{name}.mask": pruned[0], f"{name}.values": pruned[1]}
+
+
+def _entry(network: Network, unit: Unit, numbers: Mapping[str, int]) -> dict[str, Any]:
+    node = unit.node
+    entry: dict[str, Any] = {
+        "name": unit.name,
+        "op": "activation" if node.op in ACTIVATIONS else node.op,
+        "inputs": [numbers[name] for name in unit.inputs],
+        "activation": node.op if node.op in ACTIVATIONS else unit.activation,
+    }
+    entry |= {key: _plain(node.attributes[key]) for key in _ATTRIBUTES if key in node.attributes}
+    if node.op == "linear":
+        entry["out_channels"] = node.attributes["out_features"]
+    if node.op == "batch_norm":
+        channels = network.shapes[node.name][0]
+        entry |= {"op": "conv2d", "out_channels": channels, "groups": channels}
+    if unit.residual is not None:
+        entry["residual"] = numbers[unit.residual]
+    return entry
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, Sequence) else value
+
+
+def random_input(shape: Sequence[int], seed: int = 0) -> NDArray[np.float32]:
+    """One image of standard normal pixels, (1, *shape); a large one repeats the first 65,536."""
+    count = min(math.prod(shape), 1 << 16)
+    return np.resize(np.random.default_rng(seed).standard_normal(count, dtype=np.float32), (1, *shape))

@@ -1,0 +1,68 @@
+"""Layer problems as programs: what is timed of them, and that it computes what the problem says."""
+
+from __future__ import annotations
+
+import json
+
+import kernel_reference as reference
+import numpy as np
+import pytest
+from kernel_samples import PAIRS, PROBLEMS, rounding
+from safetensors import safe_open
+
+from jcw_core.network.problem import LayerProblem
+from jcw_kernels import Program
+from jcw_kernels.layer_program import layer_file
+
+
+def contents(problem: LayerProblem, rng, folder):
+    """The file, the number of the first unit that is timed, the names of all units, and the tensors."""
+    file, first = layer_file(problem, rng)
+    (folder / "layer.jcw").write_bytes(file)
+    with safe_open(folder / "layer.jcw", "numpy") as opened:
+        names = [unit["name"] for unit in json.loads(opened.metadata()["program"])["units"]]
+        return file, first, names, {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_what_is_timed_stands_last(problem, rng, tmp_path):
+    _, first, names, _ = contents(problem, rng, tmp_path)
+    assert names[first:] == (["layer"] if problem.then is None else ["layer", "then"])
+    assert ("other" in names) == (problem.then or problem).residual
+
+
+@pytest.mark.parametrize("problem", [problem for problem in PROBLEMS if problem.macs or not problem.density])
+def test_layers_have_the_density_that_was_asked_for(problem, rng):
+    file, _ = layer_file(problem, rng)
+    macs = sum(step.macs for step in Program(file).profile(rounds=1) if step.unit in ("layer", "then"))
+    assert macs == pytest.approx(problem.macs, abs=rounding(problem))
+
+
+def weight_of(tensors, name: str, problem: LayerProblem):
+    """(out, in / groups, height, width), with zeros where groups of four output channels are pruned."""
+    shape = (problem.out_channels, problem.in_channels // problem.groups, *problem.kernel_size)
+    if f"{name}.weight" in tensors:
+        return tensors[f"{name}.weight"].reshape(shape)
+    positions = shape[1] * shape[2] * shape[3]
+    count = -(-shape[0] // 4) * positions
+    groups = np.zeros((count, 4))
+    groups[np.unpackbits(tensors[f"{name}.mask"], bitorder="little")[:count].astype(bool)] = tensors[
+        f"{name}.values"
+    ]
+    return groups.reshape(-1, positions, 4).swapaxes(1, 2).reshape(-1, *shape[1:])[: shape[0]]
+
+
+@pytest.mark.parametrize("problem", PAIRS)
+def test_pairs_run_both_convolutions(problem, isa, rng, tmp_path):
+    file, _, _, tensors = contents(problem, rng, tmp_path)
+    image = rng.standard_normal((1, 8, 10, 9), dtype=np.float32)
+    value = image[0].astype(np.float64)
+    for name, p in (("layer", problem), ("then", problem.then)):
+        weight = weight_of(tensors, name, p).astype(np.float64)
+        value = reference.conv(value, weight, p.stride, p.padding, p.groups)
+        value += tensors[f"{name}.bias"][:, None, None]
+        if p.residual:
+            value += tensors["other.bias"][:, None, None]
+        value = reference.ACTIVATE[p.activation](value) if p.activation else value
+    got = Program(file, isa=isa).run(image)[0]
+    np.testing.assert_allclose(got, value.reshape(-1), rtol=0, atol=1e-5 * np.abs(value).max())

@@ -1,0 +1,1 @@
+"""The commands ``jcw profile``, ``predict``, ``check`` and ``table``."""

@@ -1,0 +1,75 @@
+"""What the commands make of their arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jcw_core.errors import ArchitectureError, FormatError, NetworkError
+from jcw_core.files import read_json
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.graph import Network
+from jcw_core.options import Location, assignment, parse
+from jcw_core.protocols import Device
+from jcw_core.registry import Registry
+from jcw_core.run.records import ChosenModel, Front
+from jcw_core.space.space import SearchSpace
+
+
+def space_of(registry: Registry, network: Network) -> SearchSpace:
+    """The space of a network, with the bounds of the backbone of its name."""
+    known = network.name in registry.backbones
+    return SearchSpace.of(network, defaults=registry.backbones[network.name].bounds if known else ())
+
+
+def network_of(registry: Registry, name: str, **shape: Any) -> Network:
+    """The network of a ``.json`` or ``.onnx`` file, or a backbone; ``shape`` is what its ``build`` takes."""
+    path = Path(name)
+    kind = path.suffix.lower()
+    if kind == ".json":
+        return Network.read(path)
+    if kind == ".onnx":
+        from jcw_core.formats.onnx_reader import read_onnx
+
+        return read_onnx(path)
+    if name not in registry.backbones and (kind or path.exists()):
+        known = ", ".join(sorted(registry.backbones))
+        raise NetworkError(
+            f"{name}: neither a file whose name ends in .json or .onnx nor a backbone; there is: {known}"
+        )
+    return registry.backbones[name].build(**shape)
+
+
+def open_device(registry: Registry, name: str, options: tuple[str, ...]) -> Device:
+    """Connect to a device with the command line's ``--option`` pairs."""
+    plugin = registry.devices[name]
+    return plugin.open(parse(plugin.options, *assignments("--option", options)))
+
+
+def assignments(flag: str, pairs: tuple[str, ...]) -> tuple[dict[str, Any], Location]:
+    """KEY=VALUE pairs as the table of a recipe, and where they stand."""
+    return dict(assignment(pair, flag) for pair in pairs), Location(Path(flag))
+
+
+def read_architectures(path: Path, network: str) -> list[tuple[str, Architecture]]:
+    """The architectures of a file, each with a label: one alone, a front, or the models of a run.
+
+    Raises:
+        FormatError: the file is no such file, or a front of another network than ``network``.
+    """
+    document = read_json(path)
+    kind = document.get("format") if isinstance(document, dict) else None
+    if kind == "jcw-front/1":
+        front = Front.read(path)
+        if front.network != network:
+            raise FormatError(
+                f"{path}: a front of {front.network!r}, expected one of {network!r}; predict it from a table of its "
+                "own network, chosen with --network where a table has several"
+            )
+        return [(f"{path}[{i}]", c.architecture) for i, c in enumerate(front.candidates)]
+    if kind == "jcw-models/1":
+        return [(f"{path}[{m.id}]", m.architecture) for m in ChosenModel.read_all(path)]
+    try:
+        return [(str(path), Architecture.from_dict(document))]
+    except ArchitectureError as error:
+        raise ArchitectureError(f"{path}: {error}") from None

@@ -1,0 +1,110 @@
+"""Devices are programs of others: what they return is checked, and they may hang."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jcw_core.cli import background
+from jcw_core.errors import DeviceError
+from jcw_core.network.problem import LayerProblem
+from jcw_core.protocols import Closable, Device, DeviceInfo
+
+T = TypeVar("T")
+
+Seconds = NDArray[np.float64]
+
+_GRACE = 1.0
+"""Seconds for a call to end that nobody waits for any more; one that does not hangs."""
+
+
+class GuardedDevice:
+    """A device whose answers have the right shape, or are a ``DeviceError``.
+
+    Args:
+        device: an open device.
+        timeout: seconds after which one call counts as hung.
+    """
+
+    def __init__(self, device: Device, timeout: float) -> None:
+        self._device = device
+        self._timeout = timeout
+        self.info = self._call(device.describe)
+        if not isinstance(self.info, DeviceInfo):
+            raise DeviceError(
+                f"{type(device).__name__} describes itself as {self.info!r:.60}, expected a DeviceInfo; tell its author"
+            )
+
+    @property
+    def model_format(self) -> str:
+        """Name of the exporter whose files it runs, or ``""``."""
+        return self._device.model_format
+
+    def measure(self, problems: Sequence[LayerProblem], rounds: int) -> Seconds:
+        """As ``Device.measure``; a time that is not above 0 is NaN."""
+        return self._checked(
+            lambda: self._device.measure(problems, rounds=rounds), rounds, len(problems), "layers"
+        )
+
+    def measure_models(self, paths: Sequence[Path], rounds: int) -> Seconds:
+        """As ``Device.measure_models``; a time that is not above 0 is NaN."""
+        return self._checked(
+            lambda: self._device.measure_models(paths, rounds=rounds), rounds, len(paths), "models"
+        )
+
+    def _checked(self, call: Callable[[], Seconds], rounds: int, count: int, what: str) -> Seconds:
+        answer = self._call(call)
+        try:
+            seconds = np.asarray(answer, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise DeviceError(
+                f"device {self.info.name!r} returned {answer!r:.60}, expected times for {rounds} rounds of "
+                f"{count} {what}; is it the version that goes with this one?"
+            ) from None
+        if seconds.shape != (rounds, count):
+            raise DeviceError(
+                f"device {self.info.name!r} returned times of shape {seconds.shape} for {rounds} rounds of "
+                f"{count} {what}; is it the version that goes with this one?"
+            )
+        # A clock that jumped.
+        return np.where(np.isfinite(seconds) & (seconds > 0), seconds, np.nan)
+
+    def _call(self, call: Callable[[], T]) -> T:
+        """Call in a thread that can be left behind; a device that can be closed then is."""
+        results: list[T] = []
+        errors: list[BaseException] = []
+        ended = threading.Event()
+
+        def target() -> None:
+            try:
+                results.append(call())
+            except BaseException as error:  # handed to the caller below, whatever it is
+                errors.append(error)
+            finally:
+                ended.set()
+
+        thread = background.start(target)
+        try:
+            ended.wait(self._timeout)
+        finally:
+            # After the timeout, or when the user interrupts.
+            if hangs := not ended.is_set():
+                self._abandon(thread)
+        if hangs:
+            raise DeviceError(
+                f"{type(self._device).__name__} has not answered for {self._timeout:g} s; look after the device, "
+                "or raise the option timeout, and run again"
+            )
+        if errors:
+            raise errors[0]
+        return results[0]
+
+    def _abandon(self, thread: threading.Thread) -> None:
+        if isinstance(self._device, Closable):
+            self._device.close()
+        thread.join(_GRACE)

@@ -1,0 +1,1 @@
+"""Fidelity: how far predictions are from whole networks that were run."""

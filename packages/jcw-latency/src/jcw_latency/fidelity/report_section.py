@@ -1,0 +1,89 @@
+"""The report's section on how good the predictions are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jcw_core.errors import FormatError
+from jcw_core.files import read_json
+from jcw_core.report.charts import Series, plot
+from jcw_core.run import records
+from jcw_core.run.context import Context
+from jcw_latency.fidelity.check import machine
+
+_WIDTH = 500
+"""Pixels of each plot: two fit beside each other on the report's page."""
+
+
+_FIGURES = ("mape", "max_error", "bias", "kendall_tau", "macs_kendall_tau", "networks")
+_POINT = ("predicted_ms", "measured_ms", "macs")
+
+
+class FidelitySection:
+    """Predicted against measured latency of random networks, beside MACs against latency."""
+
+    name = "fidelity"
+    title = "How good the latency predictions are"
+    order = 30
+
+    def data(self, context: Context) -> Mapping[str, Any] | None:
+        """What the stage ``measure`` found; None when no network was run whole.
+
+        Raises:
+            FormatError: the file holds something else.
+        """
+        path = context.path(records.MEASUREMENTS)
+        found = read_json(path, kind="jcw-measurements/1").get("fidelity")
+        if found is not None and not _is_fidelity(found):
+            raise FormatError(f"{path}: fidelity is {found!r:.60}, which is no check; run again")
+        return None if found is None else dict(found)
+
+    def html(self, data: Mapping[str, Any]) -> str:
+        """A sentence and two scatter plots, side by side where the window is wide enough."""
+        predicted = [(p["predicted_ms"], p["measured_ms"]) for p in data["points"]]
+        macs = [(p["macs"] / 1e6, p["measured_ms"]) for p in data["points"]]
+        speed = "" if data.get("slowdown") is None else f" {machine(data['slowdown'])}."
+        return (
+            f"<p>{data['networks']} random networks ran whole. The prediction is off by {data['mape']:.1%} on "
+            f"average (bias {data['bias']:+.1%}, at most {data['max_error']:.1%}); Kendall's tau of its order "
+            f"is {data['kendall_tau']:.3f}, that of multiply-accumulates {data['macs_kendall_tau']:.3f}."
+            f"{speed}</p>"
+            + plot(
+                [
+                    Series(
+                        f"MAPE {data['mape']:.1%}, Kendall's tau {data['kendall_tau']:.3f}; dashed: predicted = measured",
+                        predicted,
+                        titles=[f"predicted {x:.4g} ms, measured {y:.4g} ms" for x, y in predicted],
+                    )
+                ],
+                x_label="predicted latency, ms",
+                y_label="measured latency, ms",
+                width=_WIDTH,
+                diagonal=True,
+            )
+            + plot(
+                [
+                    Series(
+                        f"Kendall's tau {data['macs_kendall_tau']:.3f}",
+                        macs,
+                        titles=[f"{x:.4g} million, measured {y:.4g} ms" for x, y in macs],
+                        colour=1,
+                    )
+                ],
+                x_label="multiply-accumulates, millions",
+                y_label="measured latency, ms",
+                width=_WIDTH,
+                from_zero=True,
+            )
+        )
+
+
+def _is_fidelity(found: Any) -> bool:
+    """True for what ``jcw_latency.fidelity.check.Fidelity.to_dict`` makes."""
+    points = found.get("points") if isinstance(found, dict) else None
+    if not isinstance(points, list) or not all(isinstance(point, dict) for point in points):
+        return False
+    numbers = [found.get(key) for key in _FIGURES] + [point.get(key) for point in points for key in _POINT]
+    slowdown = found.get("slowdown")
+    return all(map(records.is_finite, numbers)) and (slowdown is None or records.is_finite(slowdown))

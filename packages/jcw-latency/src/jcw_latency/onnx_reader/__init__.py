@@ -1,5 +1,0 @@
-"""Networks from ONNX files; needs the package onnx (extra ``[onnx]``)."""
-
-from jcw_latency.onnx_reader.network import read_onnx
-
-__all__ = ["read_onnx"]

@@ -1,0 +1,150 @@
+"""The stage's work: choose models, train them side by side, write their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from threading import Event, Lock
+
+import numpy as np
+import torch
+
+from jcw_core.formats.safetensors_file import SafetensorsExporter
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.model import Model
+from jcw_core.network.shrink import Weights
+from jcw_core.run.context import Context
+from jcw_core.run.records import BASELINE, FRONT, MODELS, SUPERNET, ChosenModel, Front
+from jcw_core.training import checkpoint
+from jcw_core.training.batches import TrainingImages
+from jcw_core.training.precision import threads
+from jcw_retrain.choosing import LATENCY, choose
+from jcw_retrain.fitting import Fitting
+from jcw_retrain.options import RetrainOptions, phases
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One model to train, and what is known about it already."""
+
+    id: str
+    architecture: Architecture
+    requested_ms: float | None
+    predicted_ms: float | None
+    search_error: float | None
+
+
+def retrain(context: Context) -> list[str]:
+    """Train the baseline and the chosen models; write their weights and ``models/index.json``.
+
+    Models are trained side by side, one thread each where there are more models than threads: that
+    scales better than several threads in one small network.
+
+    Returns:
+        the files of weights, relative to the run.
+    """
+    jobs = list_jobs(context)
+    count, lanes = context.recipe.run.threads, min(context.recipe.run.threads, len(jobs))
+    work = _Work(context, jobs)
+    with threads(count // lanes):
+        pool = ThreadPoolExecutor(lanes, initializer=torch.set_num_threads, initargs=(count // lanes,))
+        try:
+            futures = [pool.submit(work.fit, job) for job in jobs]
+            ended = wait(futures, return_when=FIRST_EXCEPTION).done
+        finally:
+            # Ctrl-C and the failure of one model end the others at their next step.
+            work.stop.set()
+            pool.shutdown(cancel_futures=True)
+    # What ended later was stopped, which is not the failure to tell of.
+    models = [future.result() for future in futures if future in ended]
+    ChosenModel.write_all(context.path(MODELS), models)
+    return [model.weights for model in models]
+
+
+def list_jobs(context: Context) -> list[Job]:
+    """The baseline, then the models that the recipe chooses from the front, slowest first."""
+    options, front = context.options(RetrainOptions), Front.read(context.path(FRONT))
+    whole = context.space.architecture(context.space.maximum)
+    jobs = [Job(BASELINE, whole, None, _predict(context), None)]
+    choices = choose(front, options.models, options.budgets_ms)
+    for number, choice in reversed(list(enumerate(choices, start=1))):
+        found = choice.candidate.objectives
+        jobs.append(
+            Job(f"m{number}", choice.architecture, choice.requested_ms, found[LATENCY], found.get("error"))
+        )
+    return jobs
+
+
+def _predict(context: Context) -> float | None:
+    """Latency of the baseline by the objective with which the front was found."""
+    if LATENCY not in context.registry.objectives:
+        return None
+    evaluator = context.registry.objectives[LATENCY].open(context)
+    return float(evaluator.evaluate(context.space, context.space.maximum[None])[0])
+
+
+class _Work:
+    """What the models have in common while they are trained."""
+
+    def __init__(self, context: Context, jobs: Sequence[Job]) -> None:
+        self.stop = Event()
+        self._context = context
+        self._options = context.options(RetrainOptions)
+        self._phases = phases(self._options, context.recipe.network.backbone)
+        self._images = TrainingImages(
+            context.dataset("train"), self._options.augmentation, self._options.arithmetic
+        )
+        self._initial = _supernet_weights(context) if self._options.init == "supernet" else None
+        self._done = {job.id: 0 for job in jobs}
+        self._lock = Lock()
+
+    def fit(self, job: Job) -> ChosenModel:
+        """Train one model and write its weights."""
+        context = self._context
+        model = Fitting(
+            network=context.network,
+            architecture=job.architecture,
+            initial=self._initial,
+            images=self._images,
+            phases=self._phases,
+            arithmetic=self._options.arithmetic,
+            rng=partial(context.rng, "retrain", job.id),
+            folder=context.directory.scratch("retrain") / job.id,
+            report=self._reporter(job),
+            stop=self.stop,
+        ).run()
+        name = f"models/{job.id}/weights.safetensors"
+        SafetensorsExporter().export(model, context.path(name))
+        return ChosenModel(
+            id=job.id,
+            architecture=job.architecture,
+            requested_latency_ms=job.requested_ms,
+            predicted_latency_ms=job.predicted_ms,
+            search_error=job.search_error,
+            kept_weights=_kept(model),
+            weights=name,
+        )
+
+    def _reporter(self, job: Job) -> Callable[[int, str], None]:
+        def report(done: int, detail: str) -> None:
+            with self._lock:
+                self._done[job.id] = done
+                total = self._phases.epochs * len(self._done)
+                self._context.progress(
+                    "retrain", "epoch", sum(self._done.values()), total, f"{job.id} {detail}"
+                )
+
+        return report
+
+
+def _kept(model: Model) -> int:
+    """Weights of convolutions and linear layers that are not zero."""
+    layers = [node.name for node in model.network if node.op in ("conv2d", "linear")]
+    return sum(int(np.count_nonzero(model.weights[f"{name}.weight"])) for name in layers)
+
+
+def _supernet_weights(context: Context) -> Weights:
+    tensors, _ = checkpoint.load(context.path(SUPERNET))
+    return {name: tensor.numpy() for name, tensor in tensors.items()}

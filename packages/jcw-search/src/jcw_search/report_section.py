@@ -1,0 +1,70 @@
+"""What the search adds to the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from jcw_core.errors import FormatError
+from jcw_core.run import records
+from jcw_core.run.context import Context
+
+
+class SearchSection:
+    """Generations, evaluations, the hypervolume curve and the last population's latencies."""
+
+    name = "search"
+    title = "Search"
+    order = 40
+
+    def data(self, context: Context) -> Mapping[str, Any] | None:
+        """``hypervolume`` is the last value, ``hypervolume_curve`` all of them.
+
+        Raises:
+            FormatError: the front says how it was found, but not in these words.
+        """
+        path = context.path(records.FRONT)
+        if not path.is_file():
+            return None
+        found = dict(records.Front.read(path).search)
+        if not found:
+            return None
+        _check(found, path)
+        curve = found.pop("hypervolume")
+        return {**found, "hypervolume": curve[-1], "hypervolume_curve": curve}
+
+    def html(self, data: Mapping[str, Any]) -> str:
+        """Two plots under one line of figures."""
+        from jcw_core.report.charts import Series, histogram, plot
+
+        curve = Series("hypervolume", list(enumerate(data["hypervolume_curve"])), kind="line")
+        latencies = {str(data["strategy"]): data["population_latency_ms"]}
+        return (
+            f"<p>{data['evaluated']} architectures in {data['generations']} generations of "
+            f"{data['population']}, variant {escape(str(data['variant']))}, selection "
+            f"{escape(str(data['strategy']))}; hypervolume {data['hypervolume']:.3f}.</p>"
+            f"{plot([curve], x_label='generation', y_label='hypervolume')}"
+            f"{histogram(latencies, x_label='predicted latency of the last population (ms)')}"
+        )
+
+
+def _check(search: Mapping[str, Any], path: Path) -> None:
+    """Raise ``FormatError`` for what the page cannot draw."""
+    kinds = {
+        **dict.fromkeys(("strategy", "variant"), _is_text),
+        **dict.fromkeys(("generations", "population", "evaluated"), records.is_finite),
+        **dict.fromkeys(("hypervolume", "population_latency_ms"), _is_curve),
+    }
+    for key, fits in kinds.items():
+        if not fits(search.get(key)):
+            raise FormatError(f"{path}: search.{key} is {search.get(key)!r:.60}; run the search again")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_curve(values: Any) -> bool:
+    return isinstance(values, list) and values != [] and all(map(records.is_finite, values))

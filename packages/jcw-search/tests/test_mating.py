@@ -1,0 +1,35 @@
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from jcw_core.space.space import Bound, SearchSpace
+from jcw_search.mating import _draw, breed
+from jcw_search.operators import Variation
+
+
+def test_breeding_gives_only_what_is_new_even_from_identical_parents(space, rng):
+    parents = np.repeat(space.sample(1, rng), 5, axis=0)
+    free = np.ones(space.dimensions, dtype=bool)
+    children = breed(space, parents, parents, 40, free, Variation(probability=0.0), rng)
+    assert len(np.unique(np.concatenate([parents[:1], children]), axis=0)) == 41
+
+
+def test_children_inherit_from_the_parent_that_they_lie_nearer_to(space, rng):
+    widths = np.array([v.kind == "width" for v in space.variables])
+    levels = np.array([0.2, 0.5, 0.9])[:, None]
+    parents = space.decode(np.where(widths, levels[::-1], levels) * np.ones(space.dimensions))
+    children = breed(space, parents, parents, 60, ~widths, Variation(mu_c=20, probability=0), rng)
+    for child in children:
+        distance = np.abs(parents - child)[:, ~widths].sum(axis=1)
+        np.testing.assert_array_equal(child[widths], parents[distance.argmin(), widths])
+
+
+@pytest.mark.parametrize("density", [0.108, 0.29, 0.5])
+def test_random_draws_give_every_value_equally_often(density, toy, rng):
+    space = SearchSpace.of(toy.network(10), [Bound("*", width=0.4, density=density)])
+    free = np.ones(space.dimensions, dtype=bool)
+    drawn = _draw(space, space.sample(2, rng), 40_000, free, rng)
+    for column, variable in zip(drawn.T, space.variables, strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        np.testing.assert_array_equal(values, toy.values_of(variable))
+        assert chisquare(counts).pvalue > 1e-4
