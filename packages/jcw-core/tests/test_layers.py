@@ -16,7 +16,7 @@ from jcw_core.backbones.resnet import resnet18
 from jcw_core.errors import NetworkError
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
-from jcw_core.network.layers import Unit, fuse, problem_of
+from jcw_core.network.layers import FusedLayer, fuse, problem_of
 from jcw_core.network.operations import OPERATIONS
 from jcw_core.network.problem import LayerProblem
 
@@ -44,7 +44,7 @@ def _sum(first: object, second: object) -> object:
     )
 
 
-def _run_units(network: Network, units: tuple[Unit, ...]) -> dict[str, object]:
+def _run_units(network: Network, units: tuple[FusedLayer, ...]) -> dict[str, object]:
     values: dict[str, object] = {network.input.name: _terms(network)[network.input.name]}
     for unit in itertools.chain.from_iterable(whole.parts for whole in units):
         term = (unit.node.op, _own(unit.node), *(values[name] for name in unit.inputs))
@@ -196,7 +196,7 @@ def test_every_unit_has_a_problem(network: Network) -> None:
         _check_problem(network, unit, problem_of(network, unit))
 
 
-def _check_problem(network: Network, unit: Unit, problem: LayerProblem) -> None:
+def _check_problem(network: Network, unit: FusedLayer, problem: LayerProblem) -> None:
     problems = [replace(problem, then=None), *filter(None, [problem.then])]
     for part, own in zip(unit.parts, problems, strict=True):
         shape = network.shapes[part.output]

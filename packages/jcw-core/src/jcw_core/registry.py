@@ -58,7 +58,7 @@ class Named(Protocol):
 T = TypeVar("T", bound=Named)
 
 
-class Family(Mapping[str, T]):
+class PluginFamily(Mapping[str, T]):
     """The plugins of one family by name; an unknown name says what there is."""
 
     def __init__(
@@ -128,7 +128,7 @@ class Registry:
             return
         self.add(f"{distribution}:{point.name}", plugin, distribution)
 
-    def _family(self, kind: str, hook: str) -> Family[Any]:
+    def _family(self, kind: str, hook: str) -> PluginFamily[Any]:
         members: dict[str, Named] = {}
         origins: dict[str, str] = {}
         for name, member, origin in self._collect(hook):
@@ -137,7 +137,7 @@ class Registry:
                     f"two plugins claim the {kind} {name!r}: {origins[name]} and {origin}; uninstall one"
                 )
             members[name], origins[name] = member, origin
-        return Family(kind, members, origins, self.failures)
+        return PluginFamily(kind, members, origins, self.failures)
 
     def _collect(self, hook: str) -> Iterable[tuple[str, Named, str]]:
         for implementation in getattr(self._manager.hook, hook).get_hookimpls():
@@ -150,47 +150,47 @@ class Registry:
             yield from found
 
     @cached_property
-    def backbones(self) -> Family[Backbone]:
+    def backbones(self) -> PluginFamily[Backbone]:
         """Network families."""
         return self._family("backbone", "jcw_register_backbones")
 
     @cached_property
-    def devices(self) -> Family[DevicePlugin]:
+    def devices(self) -> PluginFamily[DevicePlugin]:
         """Kinds of device."""
         return self._family("device", "jcw_register_devices")
 
     @cached_property
-    def objectives(self) -> Family[Objective]:
+    def objectives(self) -> PluginFamily[Objective]:
         """Objectives of a search."""
         return self._family("objective", "jcw_register_objectives")
 
     @cached_property
-    def selections(self) -> Family[Selection]:
+    def selections(self) -> PluginFamily[Selection]:
         """Selection strategies."""
         return self._family("selection strategy", "jcw_register_selections")
 
     @cached_property
-    def datasets(self) -> Family[DatasetPlugin]:
+    def datasets(self) -> PluginFamily[DatasetPlugin]:
         """Kinds of dataset."""
         return self._family("dataset", "jcw_register_datasets")
 
     @cached_property
-    def exporters(self) -> Family[Exporter]:
+    def exporters(self) -> PluginFamily[Exporter]:
         """File formats for models."""
         return self._family("exporter", "jcw_register_exporters")
 
     @cached_property
-    def stages(self) -> Family[Stage]:
+    def stages(self) -> PluginFamily[Stage]:
         """Steps of a run."""
         return self._family("stage", "jcw_register_stages")
 
     @cached_property
-    def report_sections(self) -> Family[ReportSection]:
+    def report_sections(self) -> PluginFamily[ReportSection]:
         """Sections of the report."""
         return self._family("report section", "jcw_register_report")
 
     @cached_property
-    def commands(self) -> Family[Any]:
+    def commands(self) -> PluginFamily[Any]:
         """Commands of ``jcw``."""
         return self._family("command", "jcw_register_commands")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.network.layers import Unit
+from jcw_core.network.layers import FusedLayer
 
 Arrays = Mapping[str, NDArray[np.float32]]
 
@@ -21,7 +21,7 @@ class Folded:
     bias: NDArray[np.float32]
 
 
-def fold(unit: Unit, arrays: Arrays) -> Folded | None:
+def fold(unit: FusedLayer, arrays: Arrays) -> Folded | None:
     """Weights of ``unit`` with its batch norm folded in; None for units without weights.
 
     A batch norm that stands alone becomes a depthwise 1 x 1 convolution.

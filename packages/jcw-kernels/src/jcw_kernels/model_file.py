@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from jcw_core.network.graph import Network
-from jcw_core.network.layers import Unit, fuse
+from jcw_core.network.layers import FusedLayer, fuse
 from jcw_core.network.model import Model
 from jcw_core.network.operations import ACTIVATIONS
 from jcw_kernels.fold import Folded, fold
@@ -48,7 +48,7 @@ def _sorted_header(data: bytes) -> bytes:
     return len(header).to_bytes(8, "little") + header + data[start:]
 
 
-def _units(network: Network) -> list[Unit]:
+def _units(network: Network) -> list[FusedLayer]:
     """Units of one operation each: the engine decides itself what it runs together."""
     return [part for unit in fuse(network) for part in unit.parts]
 
@@ -75,7 +75,7 @@ def unit_tensors(name: str, folded: Folded) -> dict[str, NDArray[Any]]:
     return tensors | {f"{name}.mask": pruned[0], f"{name}.values": pruned[1]}
 
 
-def _entry(network: Network, unit: Unit, numbers: Mapping[str, int]) -> dict[str, Any]:
+def _entry(network: Network, unit: FusedLayer, numbers: Mapping[str, int]) -> dict[str, Any]:
     node = unit.node
     entry: dict[str, Any] = {
         "name": unit.name,

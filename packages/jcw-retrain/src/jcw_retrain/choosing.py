@@ -15,7 +15,7 @@ LATENCY = "latency"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenCandidate:
     """A candidate of the front and the latency that it was chosen for, in ms."""
 
     candidate: Candidate
@@ -27,7 +27,7 @@ class Choice:
         return self.candidate.architecture
 
 
-def choose(front: Front, models: int, budgets_ms: Sequence[float]) -> list[Choice]:
+def choose(front: Front, models: int, budgets_ms: Sequence[float]) -> list[ChosenCandidate]:
     """Choose by budget where there are budgets, else evenly over the front.
 
     Args:
@@ -51,9 +51,9 @@ def choose(front: Front, models: int, budgets_ms: Sequence[float]) -> list[Choic
     return _within(front, budgets_ms) if budgets_ms else _spread(front, models)
 
 
-def _within(front: Front, budgets_ms: Sequence[float]) -> list[Choice]:
+def _within(front: Front, budgets_ms: Sequence[float]) -> list[ChosenCandidate]:
     fastest = min(_latency(c) for c in front.candidates)
-    chosen: list[Choice] = []
+    chosen: list[ChosenCandidate] = []
     for budget in sorted(budgets_ms):
         fitting = [c for c in front.candidates if _latency(c) <= budget]
         if not fitting:
@@ -63,15 +63,15 @@ def _within(front: Front, budgets_ms: Sequence[float]) -> list[Choice]:
             )
         best = min(fitting, key=lambda c: _badness(front, c))
         if all(best is not choice.candidate for choice in chosen):
-            chosen.append(Choice(best, budget))
+            chosen.append(ChosenCandidate(best, budget))
     return chosen
 
 
-def _spread(front: Front, models: int) -> list[Choice]:
+def _spread(front: Front, models: int) -> list[ChosenCandidate]:
     latencies = [_latency(c) for c in front.candidates]
     count = min(models, len(latencies))
     targets = np.linspace(min(latencies), max(latencies), count) if count > 1 else [max(latencies)]
-    chosen: list[Choice] = []
+    chosen: list[ChosenCandidate] = []
     for target in targets:
         taken = [choice.candidate for choice in chosen]
         # The margin keeps the last target above the slowest model after rounding.
@@ -81,7 +81,7 @@ def _spread(front: Front, models: int) -> list[Choice]:
             if _latency(c) <= target * (1 + 1e-9) and not any(c is t for t in taken)
         ]
         if fitting:
-            chosen.append(Choice(min(fitting, key=lambda c: _badness(front, c)), float(target)))
+            chosen.append(ChosenCandidate(min(fitting, key=lambda c: _badness(front, c)), float(target)))
     return chosen
 
 

@@ -4,7 +4,7 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.channel_groups import ChannelGroup, Coupling, couple
 from jcw_core.network.graph import Network, Node
-from jcw_core.network.layers import Unit, fuse, problem_of
+from jcw_core.network.layers import FusedLayer, fuse, problem_of
 from jcw_core.network.model import Model
 from jcw_core.network.operations import OPERATIONS, Operation
 from jcw_core.network.problem import LayerProblem
@@ -17,13 +17,13 @@ __all__ = [
     "Architecture",
     "ChannelGroup",
     "Coupling",
+    "FusedLayer",
     "LayerProblem",
     "Model",
     "Network",
     "NetworkBuilder",
     "Node",
     "Operation",
-    "Unit",
     "Weights",
     "couple",
     "density_mask",

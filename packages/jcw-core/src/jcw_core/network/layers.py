@@ -21,7 +21,7 @@ _TAKES_ACTIVATION = frozenset({"conv2d", "linear", "batch_norm", "add", "mul"})
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class FusedLayer:
     """One operation with what is fused into it.
 
     Args:
@@ -41,7 +41,7 @@ class Unit:
     activation: str
     inputs: tuple[str, ...]
     output: str
-    then: Unit | None = None
+    then: FusedLayer | None = None
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class Unit:
         return self.node.name
 
     @property
-    def parts(self) -> tuple[Unit, ...]:
+    def parts(self) -> tuple[FusedLayer, ...]:
         """Itself without ``then``, and ``then``: units of one operation each, in the order in which they run."""
         if self.then is None:
             return (self,)
@@ -57,16 +57,16 @@ class Unit:
 
 
 @lru_cache(maxsize=256)
-def fuse(network: Network) -> tuple[Unit, ...]:
+def fuse(network: Network) -> tuple[FusedLayer, ...]:
     """The units of a network in an order that can be executed; ``input`` and ``output`` have none."""
-    units: list[Unit] = []
+    units: list[FusedLayer] = []
     made: dict[str, int] = {}
     for node in network:
         if node.op in ("input", "output"):
             continue
         index = _host(network, node, units, made)
         if index is None:
-            units.append(Unit(node, None, None, "", node.inputs, node.name))
+            units.append(FusedLayer(node, None, None, "", node.inputs, node.name))
             index = len(units) - 1
         else:
             units[index] = _absorb(units[index], node)
@@ -74,7 +74,7 @@ def fuse(network: Network) -> tuple[Unit, ...]:
     return tuple(units)
 
 
-def _host(network: Network, node: Node, units: list[Unit], made: dict[str, int]) -> int | None:
+def _host(network: Network, node: Node, units: list[FusedLayer], made: dict[str, int]) -> int | None:
     """The unit into which ``node`` fuses, or None."""
     sources = [name for name in node.inputs if name in made]
     if not sources:
@@ -98,7 +98,7 @@ def _host(network: Network, node: Node, units: list[Unit], made: dict[str, int])
     return index if fits else None
 
 
-def _is_second(network: Network, unit: Unit, node: Node) -> bool:
+def _is_second(network: Network, unit: FusedLayer, node: Node) -> bool:
     """True for a depthwise convolution that an engine may run together with the unit before it."""
     if not network.is_depthwise(node) or pair(node.attributes, "kernel_size") == (1, 1):
         return False
@@ -108,11 +108,11 @@ def _is_second(network: Network, unit: Unit, node: Node) -> bool:
     return window == ((1, 1), (1, 1), (0, 0)) and unit.node.attributes["groups"] == 1
 
 
-def _absorb(unit: Unit, node: Node) -> Unit:
+def _absorb(unit: FusedLayer, node: Node) -> FusedLayer:
     if unit.then is not None:
         return replace(unit, then=_absorb(unit.then, node), output=node.name)
     if node.op == "conv2d":
-        return replace(unit, then=Unit(node, None, None, "", node.inputs, node.name), output=node.name)
+        return replace(unit, then=FusedLayer(node, None, None, "", node.inputs, node.name), output=node.name)
     if node.op == "batch_norm":
         return replace(unit, batch_norm=node, output=node.name)
     if node.op == "add":
@@ -121,7 +121,7 @@ def _absorb(unit: Unit, node: Node) -> Unit:
     return replace(unit, activation=node.op, output=node.name)
 
 
-def problem_of(network: Network, unit: Unit, density: float = 1.0) -> LayerProblem:
+def problem_of(network: Network, unit: FusedLayer, density: float = 1.0) -> LayerProblem:
     """What a device has to time for one unit of a network.
 
     Args:
@@ -151,5 +151,5 @@ def problem_of(network: Network, unit: Unit, density: float = 1.0) -> LayerProbl
     )
 
 
-def _is_scale(network: Network, unit: Unit) -> bool:
+def _is_scale(network: Network, unit: FusedLayer) -> bool:
     return unit.node.op == "mul" and network.shapes[unit.inputs[1]] != network.shapes[unit.inputs[0]]

@@ -44,7 +44,7 @@ class Objective(Protocol):
 
     @property
     def unit(self) -> str:
-        """Unit of its values, for people."""
+        """FusedLayer of its values, for people."""
 
     @property
     def needs(self) -> tuple[str, ...]:

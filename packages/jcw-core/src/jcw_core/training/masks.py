@@ -8,7 +8,7 @@ from torch import Tensor
 from jcw_core.network.weight_groups import GROUP_SIZE, kept_groups
 
 
-def group_norms(weight: Tensor, order: int) -> Tensor:
+def group_powers(weight: Tensor, order: int) -> Tensor:
     """Norm of each weight group, to the power ``order``.
 
     Args:
@@ -28,14 +28,14 @@ def group_norms(weight: Tensor, order: int) -> Tensor:
 
 @torch.no_grad()
 def density_mask(weight: Tensor, density: float, order: int) -> Tensor:
-    """Mask of the ``density`` share of weight groups with the largest norms.
+    """Mask of the ``density`` share of weight groups with the largest powers.
 
     Returns:
         ones and zeros in the shape and type of ``weight``; as many as ``jcw_core.network.weight_groups.density_mask``
-        keeps, and the same ones where norms do not tie.
+        keeps, and the same ones where powers do not tie.
     """
-    norms = group_norms(weight, order)
-    kept = torch.topk(norms.flatten(), kept_groups(density, norms.numel()), sorted=False).indices
-    flat = weight.new_zeros(norms.numel())
+    powers = group_powers(weight, order)
+    kept = torch.topk(powers.flatten(), kept_groups(density, powers.numel()), sorted=False).indices
+    flat = weight.new_zeros(powers.numel())
     flat[kept] = 1
-    return flat.view(norms.shape).repeat_interleave(GROUP_SIZE, dim=0)[: len(weight)]
+    return flat.view(powers.shape).repeat_interleave(GROUP_SIZE, dim=0)[: len(weight)]

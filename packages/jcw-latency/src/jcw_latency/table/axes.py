@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from jcw_core.network.channel_groups import Segment, couple
 from jcw_core.network.graph import Network
-from jcw_core.network.layers import Unit, fuse
+from jcw_core.network.layers import FusedLayer, fuse
 from jcw_core.network.problem import LayerProblem
 from jcw_core.space.space import SearchSpace, is_prunable
 
@@ -81,7 +81,7 @@ def at(problem: LayerProblem, position: Mapping[str, float]) -> LayerProblem:
     return replace(problem, in_channels=width, out_channels=width * features, groups=groups, density=density)
 
 
-def unit_axes(network: Network, unit: Unit, problem: LayerProblem) -> tuple[str, ...]:
+def unit_axes(network: Network, unit: FusedLayer, problem: LayerProblem) -> tuple[str, ...]:
     """Names of the axes along which the latency of a unit varies."""
     layout, groups = couple(network).layout, couple(network).groups
 
@@ -94,7 +94,7 @@ def unit_axes(network: Network, unit: Unit, problem: LayerProblem) -> tuple[str,
     return (*axes, DENSITY) if is_prunable(network, unit.node) else tuple(axes)
 
 
-def _input_layout(network: Network, unit: Unit) -> tuple[Segment, ...]:
+def _input_layout(network: Network, unit: FusedLayer) -> tuple[Segment, ...]:
     """The axis that a problem's ``in_channels`` counts: all inputs of a concat, else the first."""
     layout = couple(network).layout
     return layout[unit.name if unit.node.op == "concat" else unit.inputs[0]]

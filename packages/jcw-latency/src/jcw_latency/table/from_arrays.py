@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import FormatError
 from jcw_core.network.graph import Network
-from jcw_core.network.layers import Unit, fuse, problem_of
+from jcw_core.network.layers import FusedLayer, fuse, problem_of
 from jcw_core.network.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
 from jcw_latency.table.axes import full_size, unit_axes
@@ -70,7 +70,7 @@ def _grid(problem: LayerProblem, name: str, ms: NDArray[np.float64], order: tupl
     return LayerGrid(problem, points, ms, np.zeros_like(ms), np.ones(ms.shape, np.int32), (name,))
 
 
-def _free(network: Network, unit: Unit) -> LayerGrid:
+def _free(network: Network, unit: FusedLayer) -> LayerGrid:
     problem = problem_of(network, unit)
     axes = {axis: (0.0, full_size(problem, axis)) for axis in unit_axes(network, unit, problem)}
     zeros = np.zeros((2,) * len(axes))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError, FormatError, JcwError
 from jcw_core.network.graph import Network
-from jcw_core.network.layers import Unit, problem_of
+from jcw_core.network.layers import FusedLayer, problem_of
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.problem_text import describe, problem_from
 from jcw_core.protocols import DeviceInfo
@@ -103,7 +103,7 @@ class LatencyTable:
     whole: Mapping[str, WholeRun] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def grid(self, network: Network, unit: Unit) -> LayerGrid:
+    def grid(self, network: Network, unit: FusedLayer) -> LayerGrid:
         """The grid of one unit of a network.
 
         Raises:
