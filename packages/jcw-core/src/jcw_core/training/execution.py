@@ -62,7 +62,13 @@ class BatchNorm:
         )
 
 
-def execute(network: Network, tensors: Tensors, images: Tensor, norm: BatchNorm) -> Tensor:
+Observer = Callable[[Node, list[Tensor]], None]
+"""Told what each node reads, before it runs; the tensors are good until it returns."""
+
+
+def execute(
+    network: Network, tensors: Tensors, images: Tensor, norm: BatchNorm, observe: Observer | None = None
+) -> Tensor:
     """Run a network.
 
     Args:
@@ -70,12 +76,15 @@ def execute(network: Network, tensors: Tensors, images: Tensor, norm: BatchNorm)
         tensors: parameters by state-dict name.
         images: (n, channels, height, width).
         norm: batch-norm statistics.
+        observe: told what each node reads.
 
     Returns:
         logits (n, classes).
     """
     values: dict[str, Tensor] = {}
     for node, dead in _schedule(network):
+        if observe is not None:
+            observe(node, [values[name] for name in node.inputs])
         if node.op == "input":
             value = images
         elif node.op == "batch_norm":
