@@ -114,8 +114,23 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
         return F.linear(value, weight, bias)
     # Not the attribute: the groups of a depthwise convolution follow the width.
     groups = value.shape[1] // weight.shape[1]
-    attributes = node.attributes
-    return F.conv2d(value, weight, bias, pair(attributes, "stride"), pair(attributes, "padding"), 1, groups)
+    stride, padding = pair(node.attributes, "stride"), pair(node.attributes, "padding")
+    if weight.shape[2:] == (1, 1) and stride != (1, 1):
+        value, stride, padding = _sampled(value, stride, padding), (1, 1), (0, 0)
+    return F.conv2d(value, weight, bias, stride, padding, 1, groups)
+
+
+def _sampled(value: Tensor, stride: tuple[int, int], padding: tuple[int, int]) -> Tensor:
+    """What a 1 x 1 kernel sees of a plane: pixels -padding, -padding + stride and so on.
+
+    oneDNN, which torch calls with the stride otherwise, copies these pixels too, and of rows with fewer channels
+    than a vector has numbers it writes past its buffer when it computes the gradient of the weights
+    (https://github.com/uxlfoundation/oneDNN/issues/6035, as of torch 2.13).
+    """
+    (rows, columns), (top, left) = stride, padding
+    if top or left:
+        value = F.pad(value, (left, left, top, top))
+    return value[..., ::rows, ::columns]
 
 
 def _pool(function: Callable[..., Tensor]) -> Callable[[Node, list[Tensor], bool], Tensor]:
