@@ -117,7 +117,19 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
     stride, padding = pair(node.attributes, "stride"), pair(node.attributes, "padding")
     if weight.shape[2:] == (1, 1) and stride != (1, 1):
         value, stride, padding = _sampled(value, stride, padding), (1, 1), (0, 0)
+    windows = zip(value.shape[2:], weight.shape[2:], stride, padding, strict=True)
+    if any(_leaves_out(*window) for window in windows):
+        # In bf16 oneDNN does not set their gradients: they are what was in memory before (torch 2.13).
+        with torch.autocast("cpu", enabled=False):
+            return F.conv2d(value.to(weight.dtype), weight, bias, stride, padding, 1, groups)
     return F.conv2d(value, weight, bias, stride, padding, 1, groups)
+
+
+@lru_cache(maxsize=4096)
+def _leaves_out(size: int, kernel: int, stride: int, padding: int) -> bool:
+    """Whether some weights of a kernel meet nothing but padding, along one axis of ``size`` pixels."""
+    starts = range(-padding, size + padding - kernel + 1, stride)
+    return any(all(not 0 <= start + tap < size for start in starts) for tap in range(kernel))
 
 
 def _sampled(value: Tensor, stride: tuple[int, int], padding: tuple[int, int]) -> Tensor:

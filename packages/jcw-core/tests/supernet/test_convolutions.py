@@ -1,4 +1,4 @@
-"""1 x 1 kernels with a stride: gradients are right, and nothing is written where it does not belong."""
+"""Convolutions that torch's libraries get wrong: gradients are right, and nothing is written where it does not belong."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from jcw_core.network import Node
 from jcw_core.network_builder import NetworkBuilder
 from jcw_core.supernet.execution import BatchNorm, Tensors, execute
 
-STEPS = Path(__file__).parents[1] / "downsampling.py"
-WATCHED = {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3"}
-"""glibc's malloc looks at what surrounds each block, and aborts when it was written to."""
+STEPS = Path(__file__).parents[1] / "convolution_steps.py"
+WATCHED = {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3", "MALLOC_PERTURB_": "165"}
+"""glibc's malloc looks at what surrounds each block, aborts when it was written to, and hands out no zeros."""
 
 PROCESSORS = {
     "this": {},
@@ -92,11 +92,12 @@ def test_rows_stay_rows() -> None:
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
-def test_training_writes_nothing_past_its_memory(processor: str) -> None:
+@pytest.mark.parametrize("networks", ["downsampling", "small planes"])
+def test_steps_of_training(networks: str, processor: str) -> None:
     environment = os.environ | WATCHED | PROCESSORS[processor] | {"OMP_NUM_THREADS": "1"}
     loaded = subprocess.run(["true"], env=environment, capture_output=True, text=True, check=False)
     if loaded.returncode or loaded.stderr or not sys.platform.startswith("linux"):
         lack(f"malloc's checks are glibc's, 2.34 or later: {loaded.stderr.strip()}")
-    command = [sys.executable, STEPS, "16", "48", "96"]
+    command = [sys.executable, STEPS, networks]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
