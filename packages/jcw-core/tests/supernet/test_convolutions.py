@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812  the name everybody knows
+from convolution_steps import downsampling, small_planes
 from hypothesis import example, given
 from hypothesis import strategies as st
 from programs import lack
@@ -19,6 +21,7 @@ from torch import Tensor
 from jcw_core.network import Node
 from jcw_core.network_builder import NetworkBuilder
 from jcw_core.supernet.execution import BatchNorm, Tensors, execute
+from jcw_core.supernet.module import Slimmable
 
 STEPS = Path(__file__).parents[1] / "convolution_steps.py"
 WATCHED = {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3", "MALLOC_PERTURB_": "165"}
@@ -89,6 +92,15 @@ def test_rows_stay_rows() -> None:
 
     execute(net.build(), {"conv.weight": torch.ones(8, 4, 1, 1)}, images, norm)  # type: ignore[arg-type]
     assert layouts == [True]
+
+
+def test_an_export_has_convolutions_as_they_are() -> None:
+    for network in (*islice(downsampling(), 1), *islice(small_planes(), 1, 3)):
+        module = Slimmable(network, np.random.default_rng(0)).eval()
+        program = torch.export.export(module, (torch.zeros(1, *network.input_shape),))
+        called = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+        assert not [name for name in called if "slice" in name or "autocast" in name or "pad" in name]
+        assert sum("conv2d" in name for name in called) == sum(node.op == "conv2d" for node in network)
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)

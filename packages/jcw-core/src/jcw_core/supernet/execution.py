@@ -115,6 +115,8 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
     # Not the attribute: the groups of a depthwise convolution follow the width.
     groups = value.shape[1] // weight.shape[1]
     stride, padding = pair(node.attributes, "stride"), pair(node.attributes, "padding")
+    if _recorded():
+        return F.conv2d(value, weight, bias, stride, padding, 1, groups)
     if weight.shape[2:] == (1, 1) and stride != (1, 1):
         value, stride, padding = _sampled(value, stride, padding), (1, 1), (0, 0)
     windows = zip(value.shape[2:], weight.shape[2:], stride, padding, strict=True)
@@ -123,6 +125,13 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
         with torch.autocast("cpu", enabled=False):
             return F.conv2d(value.to(weight.dtype), weight, bias, stride, padding, 1, groups)
     return F.conv2d(value, weight, bias, stride, padding, 1, groups)
+
+
+def _recorded() -> bool:
+    """Whether torch writes the network down, as for an ONNX file, where a convolution is to be one node."""
+    # Older versions of torch do not tell an export from a compilation.
+    exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+    return exporting() or bool(torch.jit.is_tracing())  # type: ignore[attr-defined,no-untyped-call]
 
 
 @lru_cache(maxsize=4096)
