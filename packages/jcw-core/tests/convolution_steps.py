@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jcw_core.network import Network
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.supernet.arithmetic import computing
-from jcw_core.supernet.module import Slimmable
-from jcw_core.supernet.options import Arithmetic
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.training.module import Slimmable
+from jcw_core.training.options import Arithmetic
+from jcw_core.training.precision import computing
 
 BOUNDS = {"fp32": 1e-4, "bf16": 0.3}
 """How far a gradient may be off, as a share of the largest of its tensor."""

@@ -19,9 +19,9 @@ from programs import lack
 from torch import Tensor
 
 from jcw_core.network import Node
-from jcw_core.network_builder import NetworkBuilder
-from jcw_core.supernet.execution import BatchNorm, Tensors, execute
-from jcw_core.supernet.module import Slimmable
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.training.execution import BatchNorm, Tensors, execute
+from jcw_core.training.module import Slimmable
 
 STEPS = Path(__file__).parents[1] / "convolution_steps.py"
 WATCHED = {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3", "MALLOC_PERTURB_": "165"}
