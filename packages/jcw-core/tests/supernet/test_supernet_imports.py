@@ -14,7 +14,7 @@ assert stage.makes == (SUPERNET,) and stage.options().training(3).epochs == 3
 objectives = {o.name: o for o in plugin.jcw_register_objectives()}
 assert objectives["error"].needs == objectives["loss"].needs == (SUPERNET,)
 assert objectives["error"].reads == objectives["loss"].reads == (stage.section,)
-planned = lambda context: stage.needs(None, None)
+planned = lambda context: stage.needs(None)
 for attempt in (planned, stage.run, objectives["error"].open):
     try:
         attempt(None)

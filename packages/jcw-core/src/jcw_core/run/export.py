@@ -1,4 +1,4 @@
-"""The stages ``retrain`` and ``export``. What needs torch is imported when they run."""
+"""The stage ``export``: every trained model in every file format that the recipe asks for."""
 
 from __future__ import annotations
 
@@ -7,35 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jcw_core.options import option
-from jcw_core.run.records import EXPORTS, FRONT, MODELS, SUPERNET, ChosenModel, write_exports
-from jcw_retrain.options import RetrainOptions
+from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, write_exports
 
 if TYPE_CHECKING:
-    from jcw_core.recipe.recipe import Recipe
-    from jcw_core.registry import Registry
-    from jcw_core.run.context import Context
-
-
-class RetrainStage:
-    """Trains the baseline and the models chosen from the front."""
-
-    name = "retrain"
-    section = "retrain"
-    options = RetrainOptions
-    reads = ("run", "network", "data", "space")
-    makes = (MODELS,)
-
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
-        """The front, and the supernet when weights are inherited."""
-        inherits = recipe.options(RetrainOptions).init == "supernet"
-        return (FRONT, SUPERNET) if inherits else (FRONT,)
-
-    def run(self, context: Context) -> Sequence[str]:
-        """Train; returns the files of weights."""
-        from jcw_core.training.extra import implementation
-
-        files: list[str] = implementation("jcw_retrain.jobs").retrain(context)
-        return files
+    from jcw_core.protocols import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +29,28 @@ class ExportStage:
     reads = ("network", "data")
     makes = (EXPORTS,)
 
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def needs(self, run: Run) -> tuple[str, ...]:
         """The trained models.
 
         Raises:
             PluginError: a format that is not installed.
         """
-        for name in recipe.options(ExportOptions).formats:
-            _ = registry.exporters[name]
+        for name in run.options(ExportOptions).formats:
+            _ = run.registry.exporters[name]
         return (MODELS,)
 
-    def run(self, context: Context) -> Sequence[str]:
+    def run(self, run: Run) -> Sequence[str]:
         """Export; returns the files."""
         from jcw_core.formats.safetensors_file import load_model
 
-        exporters = [context.registry.exporters[name] for name in context.options(ExportOptions).formats]
-        models = ChosenModel.read_all(context.path(MODELS))
+        exporters = [run.registry.exporters[name] for name in run.options(ExportOptions).formats]
+        models = ChosenModel.read_all(run.path(MODELS))
         files: dict[str, dict[str, str]] = {}
         for done, chosen in enumerate(models, start=1):
-            model = load_model(context.path(chosen.weights))
+            model = load_model(run.path(chosen.weights))
             files[chosen.id] = {e.name: f"models/{chosen.id}/model{e.suffix}" for e in exporters}
             for exporter in exporters:
-                exporter.export(model, context.path(files[chosen.id][exporter.name]))
-            context.progress(self.name, "model", done, len(models), chosen.id)
-        write_exports(context.path(EXPORTS), files)
+                exporter.export(model, run.path(files[chosen.id][exporter.name]))
+            run.progress(self.name, "model", done, len(models), chosen.id)
+        write_exports(run.path(EXPORTS), files)
         return [name for exported in files.values() for name in exported.values()]
