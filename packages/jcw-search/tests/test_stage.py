@@ -160,7 +160,7 @@ def test_impossible_options_are_refused_with_their_key(tmp_path, keys, message):
 @pytest.mark.parametrize(("keys", "expected"), [({}, 4), ({"targets": 9}, 9)])
 def test_targets_reach_the_strategy(tmp_path, keys, expected):
     context = make(tmp_path, changed(**keys))
-    strategy = _selection(context.options(SearchOptions), context.recipe, context.registry)
+    strategy = _selection(context.options(SearchOptions), context)
     assert strategy.targets == expected
     assert context.registry.selections["uniform"].targets == 4
 
