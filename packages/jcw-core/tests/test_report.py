@@ -26,6 +26,7 @@ from jcw_core.hookspecs import hookimpl
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.options import option
+from jcw_core.protocols import DeviceInfo
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_core.report.stages import ReportStage, assemble
@@ -110,13 +111,10 @@ def write_run(context: Context) -> None:
     for name in files.values():
         context.path(name["jcw"]).write_bytes(b"12345")
     records.write_exports(context.path(records.EXPORTS), files)
-    times = {"baseline": {"median_ms": 2.2}, "m1": {"median_ms": 1.1}}
-    write_json(
-        context.path(records.MEASUREMENTS),
-        {"format": "jcw-measurements/1", "device": DEVICE, "models": times},
-    )
-    errors = {"baseline": {"test_error": 0.1}, "m1": {"test_error": 0.105}}
-    write_json(context.path(records.EVALUATION), {"format": "jcw-evaluation/1", "models": errors})
+    times = {"baseline": records.ModelTimes(2.2, 2.0, 2.4, 20), "m1": records.ModelTimes(1.1, 1.0, 1.2, 20)}
+    records.Measurements(DeviceInfo(**DEVICE), times).write(context.path(records.MEASUREMENTS))
+    errors = {"baseline": records.ModelScore(0.1, 200), "m1": records.ModelScore(0.105, 200)}
+    records.Evaluation(errors).write(context.path(records.EVALUATION))
 
 
 def test_report_has_the_keys_that_others_read(context: Context) -> None:

@@ -136,9 +136,10 @@ def show(run_directory: Path) -> None:
 
     from jcw_core.errors import FormatError
     from jcw_core.files import read_json
+    from jcw_core.report.stages import FORMAT
 
     path = run_directory / "report.json"
-    report = read_json(path, kind="jcw-report/1")
+    report = read_json(path, kind=FORMAT)
     try:
         Console(markup=False, emoji=False).print(_models(report))
     except (KeyError, TypeError, ValueError, OverflowError) as error:

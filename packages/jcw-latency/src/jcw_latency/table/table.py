@@ -14,7 +14,7 @@ from jcw_core.errors import DeviceError, FormatError, JcwError
 from jcw_core.network.graph import Network
 from jcw_core.network.layers import FusedLayer, problem_of
 from jcw_core.network.problem import LayerProblem
-from jcw_core.network.problem_text import describe, problem_from
+from jcw_core.network.problem_text import describe
 from jcw_core.protocols import DeviceInfo
 from jcw_latency.table import npz
 from jcw_latency.table.axes import AXES, full_size, unit_axes
@@ -71,17 +71,6 @@ class LayerGrid:
     def label(self) -> str:
         """The layer in a few words."""
         return describe(self.problem)
-
-
-def device_document(device: DeviceInfo) -> dict[str, Any]:
-    """What was measured on, as plain data for a JSON file."""
-    return {
-        "name": device.name,
-        "cpu": device.cpu,
-        "isa": device.isa,
-        "threads": device.threads,
-        "versions": dict(device.versions),
-    }
 
 
 @dataclass(frozen=True)
@@ -172,7 +161,7 @@ class LatencyTable:
         ]
         metadata = {
             "format": FORMAT,
-            "device": device_document(self.device),
+            "device": self.device.to_dict(),
             "networks": [n.to_json() for n in self.networks],
             "whole": {name: asdict(run) for name, run in self.whole.items()},
             "settings": dict(self.settings),
@@ -198,7 +187,7 @@ class LatencyTable:
             try:
                 grids = tuple(_grid(reader, i, layer) for i, layer in enumerate(document["layers"]))
                 return cls(
-                    DeviceInfo(**document["device"]),
+                    DeviceInfo.from_dict(document["device"]),
                     tuple(map(Network.from_json, document["networks"])),
                     grids,
                     {
@@ -216,7 +205,7 @@ class LatencyTable:
 
 
 def _grid(reader: npz.Reader, index: int, layer: Mapping[str, Any]) -> LayerGrid:
-    problem = problem_from(layer["problem"])
+    problem = LayerProblem.from_dict(layer["problem"])
     axes = {str(k): tuple(map(float, v)) for k, v in layer["axes"].items()}
     shape = tuple(map(len, axes.values()))
     arrays = {name: reader.array(f"{index:04d}.{name}", shape, dtype) for name, dtype in _ARRAYS.items()}

@@ -125,5 +125,5 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(JcwError, match=r"large\.onnx: larger than 2 GiB"):
         read_onnx(tmp_path / "large.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(JcwError, match=r"pip install 'jcw-latency\[onnx\]'"):
+    with pytest.raises(JcwError, match=r"pip install 'jcw-core\[onnx\]'"):
         read_onnx(tmp_path / "none.onnx")
