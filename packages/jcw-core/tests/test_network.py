@@ -128,7 +128,7 @@ def test_errors_name_the_node() -> None:
         Node("s", "softmax", ("input",))
     with pytest.raises(NetworkError, match="1 inputs, expected 2"):
         Node("a", "add", ("input",))
-    with pytest.raises(NetworkError, match="'input' is empty or used twice"):
+    with pytest.raises(NetworkError, match="'input' is used twice"):
         Network("net", (start, start, end))
     with pytest.raises(NetworkError, match="reads 'late', which is not defined before it"):
         Network("net", (start, Node("r", "relu", ("late",)), Node("late", "relu", ("input",)), end))

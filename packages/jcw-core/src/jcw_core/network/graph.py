@@ -7,15 +7,15 @@ prefixes of parameter names, so that the state dicts of torchvision load as they
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from jcw_core.errors import NetworkError
+from jcw_core.frozen import FrozenDict
 from jcw_core.network.operations import OPERATIONS, Attribute, Attributes, Shape
 
 FORMAT = "jcw-network/1"
@@ -31,9 +31,10 @@ class Node:
     name: str
     op: str
     inputs: tuple[str, ...] = ()
-    attributes: Attributes = field(default_factory=lambda: MappingProxyType({}))
+    attributes: Attributes = field(default_factory=FrozenDict)
 
     def __post_init__(self) -> None:
+        check_name("node", self.name)
         operation = OPERATIONS.get(self.op)
         if operation is None:
             raise NetworkError(
@@ -53,10 +54,19 @@ class Node:
         checked = {
             key: _checked(self, key, kind, self.attributes[key]) for key, kind in operation.attributes.items()
         }
-        object.__setattr__(self, "attributes", MappingProxyType(checked))
+        object.__setattr__(self, "attributes", FrozenDict(checked))
 
-    def __hash__(self) -> int:
-        return hash((self.name, self.op, self.inputs, tuple(self.attributes.items())))
+
+def check_name(kind: str, name: str) -> None:
+    """Refuse what no file could hold, or what would do something to a terminal that it is printed on.
+
+    Raises:
+        NetworkError: ``name`` is empty or holds a control character, a line break or half a surrogate pair.
+    """
+    if not name or not name.isprintable():
+        raise NetworkError(
+            f"{kind} name {name!r:.80} is empty or holds characters that cannot be printed; rename it"
+        )
 
 
 def _checked(node: Node, key: str, kind: str, value: Any) -> Attribute:
@@ -100,10 +110,11 @@ class Network:
     nodes: tuple[Node, ...]
 
     def __post_init__(self) -> None:
+        check_name("network", self.name)
         seen: set[str] = set()
         for node in self.nodes:
-            if node.name in seen or not node.name:
-                raise NetworkError(f"{self.name}: node name {node.name!r} is empty or used twice")
+            if node.name in seen:
+                raise NetworkError(f"{self.name}: node name {node.name!r} is used twice")
             missing = [name for name in node.inputs if name not in seen]
             if missing:
                 raise NetworkError(
@@ -115,6 +126,16 @@ class Network:
             if count != 1:
                 raise NetworkError(f"{self.name}: {count} {op} nodes, expected one")
         self.shapes  # noqa: B018  infers, so that a network that exists is consistent
+
+    def __repr__(self) -> str:
+        return (
+            f"<Network {self.name!r}: {len(self.nodes)} nodes, "
+            f"{self.input_shape} -> {self.shapes[self.output.name]}>"
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[str, tuple[Node, ...]]]:
+        # Not what was worked out and kept: another process hashes the same names to other numbers.
+        return type(self), (self.name, self.nodes)
 
     def __getitem__(self, name: str) -> Node:
         return self._by_name[name]
@@ -130,8 +151,13 @@ class Network:
 
     @cached_property
     def _hash(self) -> int:
-        # Kept, because what is derived from a network is looked up by it, often once per layer.
+        # Kept, because the nodes are hashed one by one.
         return hash((self.name, self.nodes))
+
+    @cached_property
+    def derived(self) -> dict[Callable[[Network], Any], Any]:
+        """What functions made of this network and kept, see ``jcw_core.network.derived``; no part of its value."""
+        return {}
 
     @cached_property
     def _by_name(self) -> Mapping[str, Node]:
@@ -145,9 +171,11 @@ class Network:
             inputs = [shapes[name] for name in node.inputs]
             try:
                 shapes[node.name] = OPERATIONS[node.op].shape(node.attributes, inputs)
+                if max(shapes[node.name]) > _LARGEST:
+                    raise NetworkError(f"makes {shapes[node.name]}, more than {_LARGEST} along one axis")
             except NetworkError as error:
                 raise NetworkError(f"{self.name}: node {node.name!r} ({node.op}): {error}") from None
-        return MappingProxyType(shapes)
+        return FrozenDict(shapes)
 
     @cached_property
     def consumers(self) -> Mapping[str, tuple[str, ...]]:
@@ -158,12 +186,12 @@ class Network:
                 readers[name].append(node.name)
         return {name: tuple(found) for name, found in readers.items()}
 
-    @property
+    @cached_property
     def input(self) -> Node:
         """The input node."""
         return next(node for node in self.nodes if node.op == "input")
 
-    @property
+    @cached_property
     def output(self) -> Node:
         """The output node."""
         return next(node for node in self.nodes if node.op == "output")
