@@ -115,7 +115,7 @@ def test_impossible_bounds(key: str, value: float) -> None:
 
 
 def test_bounds_that_do_not_fit_the_network() -> None:
-    all_layers, nothing, narrow = Bound("*", 0.5, 0.5), Bound("blok.*", 0.5, 0.5), Bound("stem", 0.1, 0.5)
+    all_layers, nothing, narrow = Bound("*", 0.5, 0.5), Bound("blok.*", 0.5, 0.5), Bound("stem", 0.1, 1)
     with pytest.raises(BoundError, match=r"'blok\.\*' matches no layer of small") as error:
         SearchSpace.of(small_resnet(), [all_layers, nothing])
     assert (error.value.bound, error.value.key) == (nothing, "layers")
