@@ -1,5 +1,7 @@
 """What the packages hand out can be copied, pickled and sent to other processes, and is shown in one line."""
 
+# ruff: noqa: S301, TID251  what these tests unpickle they have pickled themselves
+
 from __future__ import annotations
 
 import copy

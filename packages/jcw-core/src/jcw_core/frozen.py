@@ -27,5 +27,5 @@ class FrozenDict(dict[K, V]):
     def _refuse(self, *arguments: Any, **keywords: Any) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} does not change; make a dict of it first")
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
