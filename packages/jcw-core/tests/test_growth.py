@@ -18,7 +18,7 @@ from jcw_core.network.graph import Network
 from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.shrink import kept_macs, shrink
 from jcw_core.space.space import SearchSpace
-from jcw_core.space.whole import in_words
+from jcw_core.space.whole import fixed_layers, unpruned_layers
 
 
 def chain_of_adds(size: int) -> Network:
@@ -91,7 +91,8 @@ WORK: list[Callable[[Network], Any]] = [
     fuse,
     problems,
     SearchSpace.of,
-    in_words,
+    fixed_layers,
+    unpruned_layers,
     look_up_what_an_equal_network_has,
     lambda network: shrink(network, Architecture({}, {})),
     lambda network: kept_macs(network, Architecture({}, {})),

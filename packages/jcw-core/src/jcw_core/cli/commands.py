@@ -149,8 +149,20 @@ def _models(report: Mapping[str, Any]) -> Table:
     """A row for each model of a report, the dense network first."""
     from rich.table import Table
 
+    from jcw_core.report.budget import excess, in_words
+
     table = Table(title=f"{report['network']} on {report['dataset']}, {report['device']['cpu']}")
-    for head in ("model", "requested ms", "predicted ms", "measured ms", "speed-up", "test error", "weights"):
+    heads = (
+        "model",
+        "requested ms",
+        "predicted ms",
+        "measured ms",
+        "budget",
+        "speed-up",
+        "test error",
+        "weights",
+    )
+    for head in heads:
         table.add_column(head, justify="left" if head == "model" else "right")
     dense = report["baseline"]["measured_latency_ms"]
     for row in (report["baseline"], *report["models"]):
@@ -159,6 +171,7 @@ def _models(report: Mapping[str, Any]) -> Table:
         table.add_row(
             str(row["id"]),
             *("-" if t is None else f"{t:.3f}" for t in times),
+            "-" if (over := excess(row)) is None else f"missed by {in_words(over)}" if over else "met",
             f"{dense / measured:.2f}" if dense and measured else "-",
             f"{row['test_error']:.2%}",
             f"{row['kept_weights']:,}",

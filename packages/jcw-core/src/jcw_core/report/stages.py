@@ -7,13 +7,17 @@ from typing import Any
 
 from jcw_core.errors import DeviceError, FormatError
 from jcw_core.files import atomic, read_json, write_json
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.channel_groups import couple
+from jcw_core.network.graph import Network
 from jcw_core.network.shrink import kept_macs
 from jcw_core.protocols import DeviceInfo
 from jcw_core.recipe.recipe import Recipe
 from jcw_core.registry import Registry
+from jcw_core.report.budget import excess
 from jcw_core.run import records
 from jcw_core.run.context import Context
-from jcw_core.space.space import prunable_layers
+from jcw_core.space.whole import fixed_layers, layers_of, unpruned_layers
 
 REPORT = "report.json"
 PAGE = "report.html"
@@ -68,7 +72,7 @@ def assemble(context: Context) -> dict[str, Any]:
         "device": _device(context, measurements["device"]),
         "network": context.network.name,
         "dataset": context.recipe.data.name,
-        "layers": _layers(context),
+        "layers": _layers(context.network, context.recipe.space.step),
         "front": _front(context),
         "baseline": rows.pop(records.BASELINE),
         "models": sorted(rows.values(), key=lambda row: row["predicted_latency_ms"] or 0.0),
@@ -101,9 +105,10 @@ def _row(
             f"model {model.id!r} has median_ms {measured_ms!r:.40} and test_error {test_error!r:.40}, "
             "expected numbers; run again"
         )
-    return {
+    row = {
         "id": model.id,
         "architecture": model.architecture.to_dict(),
+        "kept": kept_by_layer(context.network, model.architecture),
         "macs": kept_macs(context.network, model.architecture),
         "kept_weights": model.kept_weights,
         "file": file,
@@ -114,6 +119,8 @@ def _row(
         "search_error": model.search_error,
         "test_error": test_error,
     }
+    over = excess(row)
+    return {**row, "meets_budget": None if over is None else over == 0}
 
 
 def _device(context: Context, document: dict[str, Any]) -> dict[str, Any]:
@@ -127,11 +134,30 @@ def _device(context: Context, document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _layers(context: Context) -> list[dict[str, Any]]:
-    """Full width of each channel group and the layers that can be pruned, for the page's bars."""
-    space = context.space
-    groups = [{"name": v.name, "channels": int(v.maximum)} for v in space.variables if v.kind == "width"]
-    return [*groups, *({"name": layer, "prunable": True} for layer in prunable_layers(context.network))]
+def _layers(network: Network, step: int) -> list[dict[str, Any]]:
+    """The layers of a network in its order: full width, and why a search leaves their channels or weights whole."""
+    fixed, unpruned = fixed_layers(network, step), unpruned_layers(network)
+    return [
+        {
+            "name": layer,
+            "channels": network.shapes[layer][0],
+            "channels_whole": fixed.get(layer),
+            "weights_whole": unpruned.get(layer),
+        }
+        for layer in layers_of(network)
+    ]
+
+
+def kept_by_layer(network: Network, architecture: Architecture) -> dict[str, dict[str, Any]]:
+    """What an architecture keeps of each layer: output channels, and the share of the weights between those kept."""
+    coupling = couple(network)
+    return {
+        layer: {
+            "channels": coupling.channels(layer, architecture.widths),
+            "density": architecture.densities.get(layer, 1.0),
+        }
+        for layer in layers_of(network)
+    }
 
 
 def _front(context: Context) -> list[dict[str, float]]:

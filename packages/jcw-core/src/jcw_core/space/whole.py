@@ -57,14 +57,16 @@ def layers_of(network: Network) -> tuple[str, ...]:
     return tuple(node.name for node in network if node.op in ("conv2d", "linear"))
 
 
-def in_words(network: Network, step: int = GROUP_SIZE) -> list[str]:
-    """What stays whole, a line for each reason; the layers of one reason stand together."""
+def in_words(fixed: Mapping[str, str], unpruned: Mapping[str, str]) -> list[str]:
+    """What stays whole, a line for each reason with its layers.
+
+    Args:
+        fixed: of ``fixed_layers``.
+        unpruned: of ``unpruned_layers``.
+    """
     return [
-        f"{kept} kept whole: {_some(layers)}: {reason}"
-        for kept, reasons in (
-            ("channels", fixed_layers(network, step)),
-            ("weights", unpruned_layers(network)),
-        )
+        f"{_some(layers)}: all {kept}, as {'each' if len(layers) > 1 else 'it'} {reason}"
+        for kept, reasons in (("channels", fixed), ("weights", unpruned))
         for reason, layers in _by_reason(reasons).items()
     ]
 
