@@ -22,10 +22,12 @@ th:first-child, td:first-child { text-align: left; }
 @media (prefers-color-scheme: dark) { .over { color: #f97066; } }
 caption, .note { color: #777; text-align: left; font-size: 13px; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-.scroll { overflow-x: auto; } ul.note { padding-left: 1.2rem; }
+.scroll { overflow-x: auto; width: max-content; min-width: 100%; max-width: calc(100vw - 2rem); }
+.scroll { position: relative; left: 50%; transform: translateX(-50%); } ul.note { padding-left: 1.2rem; }
 @media print {
-  body { max-width: none; margin: 0; } .scroll { overflow: visible; }
-  table { font-size: 10px; } th, td { padding: .2rem .3rem; } details, svg, tr { break-inside: avoid; }
+  body { max-width: none; margin: 0; padding: 0; }
+  .scroll { overflow: visible; width: auto; max-width: none; position: static; transform: none; }
+  table { font-size: 10px; } th, td { padding: .2rem .3rem; } td:first-child { white-space: normal; overflow-wrap: anywhere; } details, svg, tr { break-inside: avoid; }
 }
 """
 

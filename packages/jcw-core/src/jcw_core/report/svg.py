@@ -27,11 +27,9 @@ def text_width(text: str) -> float:
 def _letter_width(letter: str) -> float:
     if unicodedata.combining(letter):
         return 0.0
-    if letter in "mwMW%@" or unicodedata.east_asian_width(letter) in "WF" or ord(letter) > 0x1FFF:
+    if letter in "mwMW%@" or not letter.isascii():
         return 13.0
-    if letter in "fijlrtI.,:;'|!()[]/- ":
-        return 5.5
-    return 10.0 if letter.isupper() or ord(letter) > 0x2FF else 7.9
+    return 5.5 if letter in "fijlrtI.,:;'|!()[]/- " else 10.0 if letter.isupper() else 7.9
 
 
 def shortened(text: str, width: float) -> str:
