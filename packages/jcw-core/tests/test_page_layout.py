@@ -84,7 +84,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return context.path("report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("width", [500, 1000, 1600])
+@pytest.mark.parametrize("width", [400, 1000, 1600])
 def test_nothing_is_cut_off_on_a_screen(page: str, width: int, tmp_path: Path) -> None:
     found = laid_out(page, width, tmp_path)
     assert found["texts"] > 100
