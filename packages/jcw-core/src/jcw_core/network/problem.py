@@ -25,7 +25,7 @@ _TAKEN_BY = {
 
 @dataclass(frozen=True, slots=True)
 class LayerProblem:
-    """A unit (see ``jcw_core.network.layers``) stripped of its name: equal problems cost the same.
+    """A fused layer (see ``jcw_core.network.layers``) stripped of its name: equal problems cost the same.
 
     Args:
         op: an operation of ``jcw_core.network.operations``, or ``"scale"`` for a product with one value per channel.
@@ -37,7 +37,7 @@ class LayerProblem:
         density: share of the weight groups kept, 0 to 1.
         activation: fused operation, or ``""``.
         residual: True when a second input in the output's shape is added before the activation.
-        then: the depthwise convolution that runs on its output in the same unit. Only an ungrouped
+        then: the depthwise convolution that runs on its output in the same layer. Only an ungrouped
             1 x 1 convolution of stride 1, without padding and residual, has one.
 
     Raises:

@@ -7,10 +7,14 @@ from typing import Any
 
 from jcw_core.errors import FormatError
 from jcw_core.files import atomic, write_json
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.channel_groups import couple
+from jcw_core.network.graph import Network
 from jcw_core.network.shrink import kept_macs
 from jcw_core.protocols import Run
+from jcw_core.report.budget import excess
 from jcw_core.run import records
-from jcw_core.space.space import prunable_layers
+from jcw_core.space.whole import fixed_layers, layers_of, unpruned_layers
 
 FORMAT = "jcw-report/1"
 REPORT = "report.json"
@@ -64,7 +68,7 @@ def assemble(run: Run) -> dict[str, Any]:
         "device": measurements.device.to_dict(),
         "network": run.network.name,
         "dataset": run.recipe.data.name,
-        "layers": _layers(run),
+        "layers": _layers(run.network, run.recipe.space.step),
         "front": _front(run),
         "baseline": rows.pop(records.BASELINE),
         "models": sorted(rows.values(), key=lambda row: row["predicted_latency_ms"] or 0.0),
@@ -90,9 +94,10 @@ def _row(
         measured, score = measurements[model.id], evaluation[model.id]
     except (KeyError, StopIteration):
         raise FormatError(f"model {model.id!r} was not exported, measured or evaluated; run again") from None
-    return {
+    row = {
         "id": model.id,
         "architecture": model.architecture.to_dict(),
+        "kept": kept_by_layer(run.network, model.architecture),
         "macs": kept_macs(run.network, model.architecture),
         "kept_weights": model.kept_weights,
         "file": file,
@@ -103,13 +108,34 @@ def _row(
         "search_error": model.search_error,
         "test_error": score.test_error,
     }
+    over = excess(row)
+    return {**row, "meets_budget": None if over is None else over == 0}
 
 
-def _layers(run: Run) -> list[dict[str, Any]]:
-    """Full width of each channel group and the layers that can be pruned, for the page's bars."""
-    space = run.space
-    groups = [{"name": v.name, "channels": int(v.maximum)} for v in space.variables if v.kind == "width"]
-    return [*groups, *({"name": layer, "prunable": True} for layer in prunable_layers(run.network))]
+def _layers(network: Network, step: int) -> list[dict[str, Any]]:
+    """The layers of a network in its order: full width, and why a search leaves their channels or weights whole."""
+    fixed, unpruned = fixed_layers(network, step), unpruned_layers(network)
+    return [
+        {
+            "name": layer,
+            "channels": network.shapes[layer][0],
+            "channels_whole": fixed.get(layer),
+            "weights_whole": unpruned.get(layer),
+        }
+        for layer in layers_of(network)
+    ]
+
+
+def kept_by_layer(network: Network, architecture: Architecture) -> dict[str, dict[str, Any]]:
+    """What an architecture keeps of each layer: output channels, and the share of the weights between those kept."""
+    coupling = couple(network)
+    return {
+        layer: {
+            "channels": coupling.channels(layer, architecture.widths),
+            "density": architecture.densities.get(layer, 1.0),
+        }
+        for layer in layers_of(network)
+    }
 
 
 def _front(run: Run) -> list[dict[str, float]]:

@@ -11,6 +11,7 @@ import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor
 
 from jcw_core.errors import DataError
+from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.operations import pair
 
@@ -101,7 +102,7 @@ def may_overwrite(network: Network, node: Node) -> bool:
     return source.op in _REPLACEABLE and network.consumers[source.name] == (node.name,)
 
 
-@lru_cache(maxsize=64)
+@derived
 def _schedule(network: Network) -> tuple[tuple[Node, frozenset[str]], ...]:
     """Each node with the values that nothing reads after it."""
     last = {name: node.name for node in network for name in node.inputs}

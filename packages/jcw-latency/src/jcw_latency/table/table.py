@@ -25,7 +25,7 @@ _REMEDY = "profile again with `jcw profile`"
 _ARRAYS = {"ms": "float64", "spread_ms": "float64", "rounds": "int32"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LayerGrid:
     """The latency of one layer on a grid.
 
@@ -50,6 +50,10 @@ class LayerGrid:
     rounds: NDArray[np.int32]
     layers: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{len(points)} {axis}" for axis, points in self.axes.items())
+        return f"<LayerGrid of {self.label}: {sizes or 'one point'}>"
+
     def __post_init__(self) -> None:
         shape = tuple(map(len, self.axes.values()))
         for name in _ARRAYS:
@@ -73,7 +77,7 @@ class LayerGrid:
         return describe(self.problem)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LatencyTable:
     """Latencies of layers on one device.
 
@@ -91,6 +95,9 @@ class LatencyTable:
     grids: tuple[LayerGrid, ...]
     whole: Mapping[str, WholeRun] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<LatencyTable of {self._made_for()} on {self.device.name!r}: {len(self.grids)} layers>"
 
     def grid(self, network: Network, unit: FusedLayer) -> LayerGrid:
         """The grid of one unit of a network.
