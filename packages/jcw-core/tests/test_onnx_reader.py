@@ -1,4 +1,4 @@
-"""ONNX files: what has a place in a network is read."""
+"""ONNX files: each operator that a network has is read as it is meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What latencies are measured on."""
+"""What a device is: it times layers and whole models; and the plugin that connects to one."""
 
 from __future__ import annotations
 
