@@ -40,7 +40,15 @@ from jcw_core.network import (
 from jcw_core.protocols import DeviceInfo, Progress
 from jcw_core.registry import Registry
 from jcw_core.run.pipeline import StageEvent
-from jcw_core.run.records import Candidate, ChosenModel, Front
+from jcw_core.run.records import (
+    Candidate,
+    ChosenModel,
+    Evaluation,
+    Front,
+    Measurements,
+    ModelScore,
+    ModelTimes,
+)
 from jcw_core.space import Bound, SearchSpace, Variable
 from jcw_kernels import StepTime
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, LayerGrid, table_from_arrays
@@ -142,6 +150,10 @@ SAMPLES: Mapping[type, Callable[[], Any]] = {
     SearchSpace: space,
     Candidate: lambda: Candidate(architecture(), {"latency": 1.0}),
     Front: lambda: Front("net", {"latency": "ms"}, [Candidate(architecture(), {"latency": 1.0})]),
+    Measurements: lambda: Measurements(
+        DeviceInfo("toy", "CPU", "scalar", 1), {"m1": ModelTimes(1.0, 0.9, 1.1, 20)}
+    ),
+    Evaluation: lambda: Evaluation({"m1": ModelScore(0.1, 200)}),
     ChosenModel: lambda: ChosenModel("m1", architecture(), 1.0, 1.0, 0.1, 7, "m1.safetensors"),
     StageEvent: lambda: StageEvent("search", "started", 0, 2),
     Progress: lambda: Progress("search", "generation", 1, 2),
