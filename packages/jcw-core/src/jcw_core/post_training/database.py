@@ -84,7 +84,9 @@ class Database:
         """Read what ``save`` wrote. Raises ``FormatError`` for anything else, or that of another network."""
         found, note = checkpoint.load(path)
         if note.get("format") != _KIND:
-            raise FormatError(f"{path}: format is {note.get('format')!r:.40}, expected {_KIND!r}; make it again")
+            raise FormatError(
+                f"{path}: format is {note.get('format')!r:.40}, expected {_KIND!r}; make it again"
+            )
         parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in ("tensor", "gram", "order", "loss")}
         for name, tensor in found.items():
             kind, _, rest = name.partition(".")

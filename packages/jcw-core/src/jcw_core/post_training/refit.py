@@ -57,7 +57,7 @@ def refit(weight: Tensor, gram: Tensor, mask: Tensor) -> Tensor:
     sizes = mask.sum(1)
     order = sizes.argsort()
     at_a_time = max(1, _BYTES // (4 * system.numel()))
-    for some in order.split(at_a_time):
+    for some in torch.split(order, at_a_time):
         solved[some] = _solve(system, target[some], mask[some])
     return solved.flatten(0, 1)[: len(weight)]
 

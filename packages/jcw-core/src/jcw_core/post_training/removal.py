@@ -70,7 +70,7 @@ def removal_order(weight: Tensor, gram: Tensor) -> Removal:
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped(gram))).float()
     rows = grouped_rows(weight.float())
     at_a_time = max(1, _BYTES // (4 * inverse.numel()))
-    parts = [_remove_all(part, inverse) for part in rows.split(at_a_time)]
+    parts = [_remove_all(part, inverse) for part in torch.split(rows, at_a_time)]
     return Removal(torch.cat([p.order for p in parts]), torch.cat([p.loss for p in parts]))
 
 
@@ -78,7 +78,9 @@ def _remove_all(rows: Tensor, inverse: Tensor) -> Removal:
     """Remove all inputs of ``rows`` (G, R, D), a stretch of steps at a time on what is left."""
     groups, _, inputs = rows.shape
     names = torch.arange(inputs).expand(groups, inputs)
-    state = _State(rows.clone(), inverse.expand(groups, inputs, inputs).clone(), rows.new_zeros(groups, inputs).bool())
+    state = _State(
+        rows.clone(), inverse.expand(groups, inputs, inputs).clone(), rows.new_zeros(groups, inputs).bool()
+    )
     orders, losses, left = [], [], inputs
     while left:
         steps = min(_STEPS, left)
