@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jcw_core.backbones.family import WIDTHS
+from jcw_core.backbones.family import WIDTHS, build_network
 from jcw_core.errors import JcwError
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ def networks(registry: Registry, input_size: int, classes: int, width: float, na
     from jcw_core.space.space import SearchSpace
 
     def build(backbone: str) -> Any:
-        return registry.backbones[backbone].build(num_classes=classes, width=width, input_size=input_size)
+        return build_network(
+            registry.backbones[backbone], num_classes=classes, width=width, input_size=input_size
+        )
 
     if name is not None:
         click.echo(build(name).to_json())

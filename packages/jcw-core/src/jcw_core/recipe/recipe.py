@@ -12,13 +12,11 @@ from typing import Any, TypeVar
 from jcw_core.backbones.family import WIDTHS
 from jcw_core.errors import PluginError, RecipeError
 from jcw_core.options import Location, Word, option, parse
+from jcw_core.plugin_checks import TABLES
 from jcw_core.registry import PROVIDERS, Registry
 from jcw_core.space.bounds import Bound
 
 T = TypeVar("T")
-
-TABLES = ("run", "network", "data", "device", "space")
-"""Tables of every recipe; the others belong to stages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from jcw_core.backbones.family import build_network
 from jcw_core.datasets.split import hold_out
 from jcw_core.errors import DeviceError, JcwError
 from jcw_core.network.graph import Network
@@ -68,8 +69,12 @@ class Context:
     def _build(self, data: Dataset) -> Network:
         """The recipe's backbone for this data."""
         wanted, (channels, height, _) = self.recipe.network, data.image_shape
-        return self.registry.backbones[wanted.backbone].build(
-            num_classes=len(data.classes), width=wanted.width, input_size=height, in_channels=channels
+        return build_network(
+            self.registry.backbones[wanted.backbone],
+            num_classes=len(data.classes),
+            width=wanted.width,
+            input_size=height,
+            in_channels=channels,
         )
 
     @cached_property

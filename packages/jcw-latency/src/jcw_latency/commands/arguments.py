@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from jcw_core.backbones.family import build_network
 from jcw_core.errors import ArchitectureError, FormatError, NetworkError
 from jcw_core.files import read_json
 from jcw_core.network.architecture import Architecture
@@ -37,7 +38,7 @@ def network_of(registry: Registry, name: str, **shape: Any) -> Network:
         raise NetworkError(
             f"{name}: neither a file whose name ends in .json or .onnx nor a backbone; there is: {known}"
         )
-    return registry.backbones[name].build(**shape)
+    return build_network(registry.backbones[name], **shape)
 
 
 def open_device(registry: Registry, name: str, options: tuple[str, ...]) -> Device:
