@@ -72,6 +72,9 @@ class ToyData:
 
     options = Options
 
+    def open(self, split: str, options: Options) -> object:
+        raise NotImplementedError
+
 
 class Plugin:
     def __init__(self, *stages: ToyStage) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jcw_core.backbones.family import WIDTHS, build_network
+from jcw_core.cli.text import echo
 from jcw_core.errors import JcwError
+from jcw_core.names import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +65,8 @@ def run(
         registry.add("terminal-progress", progress)
         run_stages(context, until, progress.stage)
     page = directory.path("report.html")
-    click.echo(f"report: {page.resolve()}" if until == "report" else f"run: {directory.root.resolve()}")
+    made, place = ("report", page) if until == "report" else ("run", directory.root)
+    echo(f"{made}: {place.absolute()}")
 
 
 @click.command()
@@ -78,6 +81,8 @@ def plugins(registry: Registry) -> None:
         registry.selections,
         registry.exporters,
         registry.stages,
+        registry.report_sections,
+        registry.commands,
     )
     for family in families:
         click.secho(
@@ -86,7 +91,8 @@ def plugins(registry: Registry) -> None:
         for name in sorted(family):
             click.echo(f"  {name:16} {family.origins[name]}")
     for name, reason in registry.failures.items():
-        click.secho(f"failed: {name}: {reason}", fg="red", err=True)
+        line = " ".join(f"failed: {name}: {reason}".split())
+        click.secho(printable(line), fg="red", err=True)
     if registry.failures:
         raise JcwError(f"{len(registry.failures)} plugin(s) failed to load; update or uninstall them")
 
@@ -134,15 +140,14 @@ def recipe(registry: Registry) -> None:
 @click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
 def show(run_directory: Path) -> None:
     """Print the models of a finished run: RUN is its folder, e.g. runs/quickstart."""
-    from rich.console import Console
-
+    from jcw_core.cli.text import print_table
     from jcw_core.errors import FormatError
     from jcw_core.files import read_json
 
     path = run_directory / "report.json"
     report = read_json(path, kind="jcw-report/1")
     try:
-        Console(markup=False, emoji=False).print(_models(report))
+        print_table(_models(report))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"{path}: not a report ({error!r}); run its recipe again") from None
 
