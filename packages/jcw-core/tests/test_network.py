@@ -185,3 +185,21 @@ def test_a_file_that_holds_no_network_is_named(tmp_path: Path, content: bytes | 
         path.write_bytes(content)
     with pytest.raises(NetworkError, match=r"net\.json: "):
         Network.read(path)
+
+
+@pytest.mark.parametrize("place", ["name", "node"])
+@pytest.mark.parametrize("name", ["\ud800", "a\udcff", "\udfffb", "\udc80\ud83d"])
+def test_names_that_no_file_could_hold(place: str, name: str) -> None:
+    def build(network: str, node: str) -> Network:
+        net = NetworkBuilder(network, (1, 4, 4))
+        net.conv(node, 4, 3)
+        return net.build()
+
+    wanted = {"network": "net", "node": "conv"} | {"network" if place == "name" else "node": name}
+    with pytest.raises(NetworkError, match="is not in characters"):
+        build(**wanted)
+    whole = build("net \U0001f600", "conv é")
+    assert Network.from_json(whole.to_json()) == whole
+    text = whole.to_json().replace("net " if place == "name" else "conv ", "\\ud800")
+    with pytest.raises(NetworkError, match="is not in characters"):
+        Network.from_json(text)

@@ -251,7 +251,9 @@ def test_a_plugin_whose_import_fails_in_any_way(tmp_path: Path, code: str, reaso
     assert (result.returncode, "Traceback" in result.stderr) == (0, False), result.stderr
     assert Network.from_json(result.stdout).name == "resnet18"
     assert "hello" in result.stderr
-    sys_argv = "import sys; sys.argv = ['jcw', 'plugins']\nfrom jcw_core.cli.main import _run\nsys.exit(_run())"
+    sys_argv = (
+        "import sys; sys.argv = ['jcw', 'plugins']\nfrom jcw_core.cli.main import _run\nsys.exit(_run())"
+    )
     listed = _python(tmp_path, sys_argv)
     assert listed.returncode == 2
     assert "gamma-devices" in listed.stderr

@@ -80,7 +80,9 @@ def test_escapes_of_names_do_not_reach_progress(terminal: bool) -> None:
     assert "\x1b[31mred" not in out
 
 
-def test_errors_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_shown_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for error in (JcwError(ODD), OSError(2, ODD, ODD), click.UsageError(ODD), MemoryError(ODD)):
 
         def fail(error: BaseException = error) -> None:
@@ -121,7 +123,23 @@ def test_an_interrupt_while_modules_are_imported(tmp_path: Path, after: int) -> 
 
 
 PLAIN = ("m1", "model.jcw", "a b", "ä", "x..y", "-", "~")
-CLIMBING = ("..", ".", "", "../x", "a/../b", "/x", "a//b", "a/", "./a", ".hidden", "a/.b", "a\\b", "a\0", "\udcff", "\x1b")
+CLIMBING = (
+    "..",
+    ".",
+    "",
+    "../x",
+    "a/../b",
+    "/x",
+    "a//b",
+    "a/",
+    "./a",
+    ".hidden",
+    "a/.b",
+    "a\\b",
+    "a\0",
+    "\udcff",
+    "\x1b",
+)
 
 
 @pytest.mark.parametrize("name", PLAIN)

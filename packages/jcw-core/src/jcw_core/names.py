@@ -22,7 +22,7 @@ def is_path_inside(value: Any) -> bool:
 
 
 def printable(text: str) -> str:
-    """``text`` as a terminal may have it: what is neither seen nor a space or a new line becomes ``\\x1b`` and the like.
+    """``text`` as a terminal may have it: what is neither seen nor a space or a new line is a backslash escape.
 
     Names in files may hold sequences that move the cursor, and paths bytes that are no characters.
     """

@@ -1,4 +1,4 @@
-"""What the objects that plugins register must have, family by family; see ``jcw_core.protocols``."""
+"""What the objects that plugins register must have and give, family by family; see ``jcw_core.protocols``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from jcw_core.errors import PluginError
+from jcw_core.errors import JcwError, PluginError
 from jcw_core.names import is_path_inside, is_plain_name, is_text
+from jcw_core.network.graph import Network
+from jcw_core.options import TABLES
 
-TABLES = ("run", "network", "data", "device", "space")
-"""Tables of every recipe; the others belong to stages."""
+if TYPE_CHECKING:
+    from jcw_core.protocols import Backbone
+
 REPORT_KEYS = ("format", "device", "network", "dataset", "layers", "front", "baseline", "models")
 """Keys of every report; the others belong to sections."""
 
@@ -30,6 +33,16 @@ class _Rule:
     optional: bool = False
 
 
+def check_members(hook: str, found: Any) -> Iterable[Any]:
+    """What ``hook`` returned, as it was. Raises ``PluginError`` for anything but a list of such objects."""
+    if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
+        raise PluginError(f"it returned {found!r:.60}, expected a list")
+    members = list(found)
+    for member in members:
+        check_member(hook, member)
+    return members
+
+
 def check_member(hook: str, member: Any) -> None:
     """Raise ``PluginError`` unless ``member``, returned by ``hook``, has what its protocol asks for.
 
@@ -38,7 +51,7 @@ def check_member(hook: str, member: Any) -> None:
     what = _called(member)
     if hook == "jcw_register_commands" and not _is_command(member):
         raise PluginError(f"{what} is a {type(member).__name__}, expected a click command")
-    for key, rule in ({"name": _NAME} | _RULES[hook]).items():
+    for key, rule in {"name": _NAME, **_RULES[hook]}.items():
         if rule.optional and not hasattr(member, key):
             continue
         if not hasattr(member, key):
@@ -50,6 +63,28 @@ def check_member(hook: str, member: Any) -> None:
             raise PluginError(f"{what} is a class; register an instance of it")
     if hook == "jcw_register_stages" and (member.section == "") != (member.options is None):
         raise PluginError(f"{what}: section and options go together; give both or neither")
+
+
+def build_network(backbone: Backbone, **shape: Any) -> Network:
+    """The network of any backbone, a plugin's too; ``shape`` is what its ``build`` takes.
+
+    Raises:
+        JcwError: from the backbone.
+        PluginError: it failed in another way or returned something else.
+    """
+    try:
+        network: object = backbone.build(**shape)
+    except (JcwError, MemoryError):
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"backbone {backbone.name!r} failed ({type(error).__name__}: {error}); tell its author"
+        ) from error
+    if not isinstance(network, Network):
+        raise PluginError(
+            f"backbone {backbone.name!r} built {network!r:.60}, expected a Network; tell its author"
+        )
+    return network
 
 
 def check_distinct(stages: Mapping[str, Any], origins: Mapping[str, str]) -> None:
@@ -149,7 +184,10 @@ _RULES: Mapping[str, Mapping[str, _Rule]] = {
         "export": _METHOD,
     },
     "jcw_register_stages": {
-        "name": _Rule(is_plain_name, "a name without slashes, as it names a folder"),
+        "name": _Rule(
+            lambda value: is_plain_name(value) and "." not in value,
+            "a name without slashes and dots, as it names a folder and files",
+        ),
         "section": _Rule(_is_table, f'"" or a table beside {", ".join(TABLES)}'),
         "options": _Rule(lambda value: value is None or _are_options(value), f"None or {_OPTIONS.expected}"),
         "reads": _NAMES,
@@ -171,13 +209,3 @@ _RULES: Mapping[str, Mapping[str, _Rule]] = {
     "jcw_register_commands": {},
 }
 """By hook, what each attribute beside the name must be."""
-
-
-def check_members(hook: str, found: Any) -> Iterable[Any]:
-    """What ``hook`` returned, as it was. Raises ``PluginError`` for anything but a list of such objects."""
-    if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
-        raise PluginError(f"it returned {found!r:.60}, expected a list")
-    members = list(found)
-    for member in members:
-        check_member(hook, member)
-    return members

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
-from jcw_core.errors import JcwError, NetworkError, PluginError
+from jcw_core.errors import NetworkError
 from jcw_core.network.graph import Network
 from jcw_core.space.bounds import Bound
-
-if TYPE_CHECKING:
-    from jcw_core.protocols import Backbone
 
 SMALL_INPUT = 64
 """Up to this height and width a network leaves out its first two halvings, as is usual on 28 to 64 pixels."""
@@ -35,28 +32,6 @@ class Family:
     name: str
     bounds: Sequence[Bound]
     build: Build
-
-
-def build_network(backbone: Backbone, **shape: Any) -> Network:
-    """The network of any backbone, a plugin's too; ``shape`` is what its ``build`` takes.
-
-    Raises:
-        JcwError: from the backbone.
-        PluginError: it failed in another way or returned something else.
-    """
-    try:
-        network: object = backbone.build(**shape)
-    except (JcwError, MemoryError):
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"backbone {backbone.name!r} failed ({type(error).__name__}: {error}); tell its author"
-        ) from error
-    if not isinstance(network, Network):
-        raise PluginError(
-            f"backbone {backbone.name!r} built {network!r:.60}, expected a Network; tell its author"
-        )
-    return network
 
 
 def scaled(channels: float, multiple: int) -> int:

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jcw_core.backbones.family import WIDTHS, build_network
+from jcw_core.backbones.family import WIDTHS
 from jcw_core.cli.text import echo
-from jcw_core.errors import JcwError
+from jcw_core.errors import JcwError, RecipeError
 from jcw_core.names import printable
+from jcw_core.plugin_checks import build_network
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.table import Table
 
+    from jcw_core.recipe.recipe import Recipe
     from jcw_core.registry import Registry
 
 
@@ -53,7 +55,7 @@ def run(
     from jcw_core.run.pipeline import run as run_stages
 
     read = load_recipe(recipe, registry, dict(assignment(text, "--set", "TABLE.KEY") for text in overrides))
-    directory = RunDirectory(runs / (read.run.name or recipe.stem))
+    directory = RunDirectory(runs / _run_name(read, recipe))
     context = Context(read, registry, directory)
     stages = plan(context, until)
     check(context, stages)
@@ -67,6 +69,14 @@ def run(
     page = directory.path("report.html")
     made, place = ("report", page) if until == "report" else ("run", directory.root)
     echo(f"{made}: {place.absolute()}")
+
+
+def _run_name(read: Recipe, path: Path) -> str:
+    """The folder of a run below that of all runs."""
+    name = read.run.name or path.stem
+    if name in (".", ".."):
+        raise RecipeError(f"{path}: its name gives no folder for the run; set run.name")
+    return name
 
 
 @click.command()

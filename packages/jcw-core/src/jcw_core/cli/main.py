@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from io import StringIO
 
 import click
 
@@ -11,7 +12,6 @@ from jcw_core.cli.background import leave
 from jcw_core.cli.entry import raise_interrupts
 from jcw_core.cli.text import echo
 from jcw_core.errors import JcwError
-from jcw_core.names import printable
 from jcw_core.registry import Registry
 
 
@@ -70,8 +70,9 @@ def _run() -> int:
         status = command.main(prog_name="jcw", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except click.ClickException as error:
-        error.message = printable(error.message)
-        error.show()
+        shown = StringIO()
+        error.show(shown)
+        echo(shown.getvalue().rstrip(), err=True)
     except JcwError as error:
         _say(str(error), error)
     except (KeyboardInterrupt, click.Abort) as error:

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from jcw_core.backbones.family import build_network
 from jcw_core.datasets.split import hold_out
 from jcw_core.errors import DeviceError, JcwError
 from jcw_core.network.graph import Network
+from jcw_core.plugin_checks import build_network
 from jcw_core.protocols import Dataset, Device, Progress
 from jcw_core.recipe.recipe import Recipe
 from jcw_core.registry import Registry

@@ -11,6 +11,7 @@ from typing import Any
 
 from jcw_core.errors import ArchitectureError, FormatError, JcwError
 from jcw_core.files import read_json, write_json
+from jcw_core.names import is_path_inside, is_plain_name, is_text
 from jcw_core.network.architecture import Architecture
 
 TABLE = "table.npz"
@@ -84,7 +85,7 @@ class Front:
                 )
                 for m in document["models"]
             ]
-            if not _is_text(document["network"]):
+            if not is_text(document["network"]):
                 raise FormatError(f"network is {document['network']!r:.60}, expected a name")
             return cls(document["network"], dict(document["units"]), candidates, dict(document["search"]))
         except (KeyError, TypeError, ValueError, AttributeError, JcwError) as error:
@@ -156,9 +157,13 @@ def read_exports(path: Path) -> dict[str, dict[str, str]]:
     """Read ``models/exports.json``. Raises ``FormatError``, with the model, for anything else."""
     models: dict[str, dict[str, str]] = read_json(path, kind="jcw-exports/1", objects=("models",))["models"]
     for name, files in models.items():
-        if not isinstance(files, dict) or not all(map(_is_text, files.values())):
+        if not is_plain_name(name):
             raise FormatError(
-                f"{path}: models[{name!r}] is {files!r:.60}, expected a file for each exporter; run again"
+                f"{path}: models has {name!r:.60}, expected a name without slashes, as it names a folder; run again"
+            )
+        if not isinstance(files, dict) or not all(map(is_path_inside, files.values())):
+            raise FormatError(
+                f"{path}: models[{name!r}] is {files!r:.60}, expected a path inside the run for each exporter; run again"
             )
     return models
 
@@ -197,20 +202,16 @@ def _finite(value: Any) -> float:
     return float(value)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value != "" and value.isprintable()
-
-
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and is_amount(value)
 
 
 _KEYS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "id": (_is_text, "a name"),
+    "id": (is_plain_name, "a name without slashes, as it names a folder"),
     "requested_latency_ms": (is_amount, "milliseconds or null"),
     "predicted_latency_ms": (is_amount, "milliseconds or null"),
     "search_error": (is_amount, "a share or null"),
     "kept_weights": (_is_count, "a whole number"),
-    "weights": (_is_text, "the name of a file"),
+    "weights": (is_path_inside, "a path inside the run"),
 }
 """What each key of a chosen model must be, beside its architecture."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jcw_core.backbones.family import build_network
 from jcw_core.errors import ArchitectureError, FormatError, NetworkError
 from jcw_core.files import read_json
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.options import Location, assignment, parse
+from jcw_core.plugin_checks import build_network
 from jcw_core.protocols import Device
 from jcw_core.registry import Registry
 from jcw_core.run.records import ChosenModel, Front
