@@ -121,7 +121,12 @@ def test_a_dry_run_checks_the_recipe_and_lists_the_stages(tmp_path: Path) -> Non
     (tmp_path / "recipe.toml").write_text(WORKS)
     dry = ("run", "recipe.toml", "--until", "supernet", "--dry-run")
     done = jcw(*dry, cwd=tmp_path)
-    assert (done.returncode, done.stdout.split()) == (0, ["supernet", "->", "supernet.safetensors"])
+    expected = "supernet     -> supernet.safetensors  (30 epochs of 900 images)\n"
+    assert (done.returncode, done.stdout) == (0, expected)
+    assert done.stderr == ""
+    many = jcw(*dry, "--set", "run.threads=1000", cwd=tmp_path)
+    assert (many.returncode, many.stdout) == (0, expected)
+    assert many.stderr.startswith("note: run.threads = 1000, but only ")
     assert "recipe.toml:5: [data]: " in one_line(jcw(*dry, "--set", "data.path=nowhere", cwd=tmp_path))
     assert not (tmp_path / "runs").exists()
 

@@ -10,9 +10,10 @@ from jcw_core.errors import DeviceError
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_core.network.problem import LayerProblem
+from jcw_core.run.checks import available_cores
 from jcw_kernels.commands import kernels
 from jcw_kernels.exporter import JcwExporter
-from jcw_kernels.host import HostDevice, HostOptions
+from jcw_kernels.host import HostDevice, HostOptions, HostPlugin
 
 QUICK = HostOptions(layer_ms=0.01, model_ms=0.01)
 
@@ -70,3 +71,10 @@ def test_profile_command_prints_names_as_they_are(tmp_path, rng):
 
 def test_info_command():
     assert "scalar" in CliRunner().invoke(kernels, ["info"], catch_exceptions=False).output
+
+
+@pytest.mark.parametrize("threads", [1, available_cores(), available_cores() + 1, 256])
+def test_more_threads_than_processors_are_noted(threads: int) -> None:
+    notes = HostPlugin().advise(HostOptions(threads=threads))
+    assert len(notes) == (threads > available_cores())
+    assert all(f"device.threads = {threads}" in note for note in notes)

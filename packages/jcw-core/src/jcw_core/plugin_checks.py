@@ -167,7 +167,7 @@ _OPTIONS = _Rule(_are_options, "a dataclass of jcw_core.options.option")
 
 _RULES: Mapping[str, Mapping[str, _Rule]] = {
     "jcw_register_backbones": {"bounds": _Rule(_are_bounds, "a sequence of Bound"), "build": _METHOD},
-    "jcw_register_devices": {"options": _OPTIONS, "open": _METHOD},
+    "jcw_register_devices": {"options": _OPTIONS, "open": _METHOD, "advise": _OPTIONAL},
     "jcw_register_objectives": {
         "unit": _TEXT,
         "needs": _FILES,

@@ -32,6 +32,10 @@ class EvaluateStage:
         """The exported files."""
         return (records.EXPORTS,)
 
+    def plan(self, run: Context) -> str:
+        """The images that every model classifies."""
+        return f"{len(run.dataset('test'))} images a model"
+
     def run(self, context: Context) -> Sequence[str]:
         """Write ``evaluation.json``.
 

@@ -36,6 +36,13 @@ class ProfileStage:
         """Nothing but the device."""
         return ()
 
+    def plan(self, run: Context) -> str:
+        """The size of its grids, and the networks that it runs whole."""
+        options = run.options(LatencyOptions)
+        grids = f"{options.widths} x {options.widths} x {options.densities}"
+        points = "grids as fine as needed" if options.adaptive else f"at most {grids} points a layer"
+        return f"{points}, {options.min_rounds} to {options.rounds} times each; {options.whole_networks} whole networks"
+
     def run(self, context: Context) -> Sequence[str]:
         """Write the table."""
         device, options = context.open_device(), context.options(LatencyOptions)
@@ -71,6 +78,11 @@ class MeasureStage:
     def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
         """The models and the table."""
         return (records.EXPORTS, records.TABLE)
+
+    def plan(self, run: Context) -> str:
+        """What is run beside the models."""
+        options = run.options(LatencyOptions)
+        return f"the models and {options.check_networks} random networks, {options.check_rounds} times each"
 
     def run(self, context: Context) -> Sequence[str]:
         """Write ``measurements.json``."""

@@ -49,6 +49,11 @@ class SearchStage:
         chosen = [registry.objectives[name] for name in recipe.options(SearchOptions).objectives]
         return tuple(table for found in chosen if isinstance(found, Configured) for table in found.reads)
 
+    def plan(self, run: Context) -> str:
+        """Its population and generations."""
+        options = run.options(SearchOptions)
+        return f"population {options.population} x {options.generations} generations"
+
     def run(self, context: Context) -> Sequence[str]:
         """Search, from the last checkpoint if there is one, and write the front."""
         options = context.options(SearchOptions)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Check the recipe, its images and its network, and list the stages without running them.",
+    help="Check the recipe, its images and its network, and list the stages and their work without running them.",
 )
 @click.pass_obj
 def run(
@@ -45,23 +45,25 @@ def run(
     A run that was interrupted continues where it stopped; finished stages are skipped while their
     inputs stay the same.
     """
+    from jcw_core.cli.dry_run import print_plan
     from jcw_core.cli.progress import TerminalProgress
     from jcw_core.errors import continues_from
     from jcw_core.options import assignment
     from jcw_core.recipe.recipe import load_recipe
+    from jcw_core.run.checks import check
     from jcw_core.run.context import Context
     from jcw_core.run.directory import RunDirectory
-    from jcw_core.run.pipeline import check, plan
+    from jcw_core.run.pipeline import plan
     from jcw_core.run.pipeline import run as run_stages
 
     read = load_recipe(recipe, registry, dict(assignment(text, "--set", "TABLE.KEY") for text in overrides))
     directory = RunDirectory(runs / _run_name(read, recipe))
     context = Context(read, registry, directory)
     stages = plan(context, until)
-    check(context, stages)
+    for note in check(context, stages):
+        echo(f"note: {note}", err=True)
     if dry_run:
-        for stage in stages:
-            click.echo(f"{stage.name:12} -> {', '.join(stage.makes)}")
+        print_plan(context, stages)
         return
     with continues_from(directory.root), TerminalProgress() as progress:
         registry.add("terminal-progress", progress)

@@ -67,6 +67,8 @@ class TerminalProgress:
             seconds = time.monotonic() - self._started
             self._finish()
             self._console.print(f"{place} done in {seconds:.1f} s", highlight=False, markup=False)
+        elif event.state == "noted":
+            self._console.print(f"{place}: note: {printable(event.note)}", highlight=False, markup=False)
         else:
             self._console.print(f"{place} finished before", highlight=False, markup=False)
 

@@ -6,11 +6,14 @@ Only types stand here; see ``jcw_core.hookspecs`` for when each hook is called.
 from jcw_core.protocols.datasets import Dataset, DatasetPlugin
 from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin
 from jcw_core.protocols.models import Backbone, Exporter
+from jcw_core.protocols.planning import Advising, Checking, Planning
 from jcw_core.protocols.search import Configured, Evaluator, Objective, Selection
 from jcw_core.protocols.stages import Delegating, Progress, ReportSection, Stage
 
 __all__ = [
+    "Advising",
     "Backbone",
+    "Checking",
     "Closable",
     "Configured",
     "Dataset",
@@ -22,6 +25,7 @@ __all__ = [
     "Evaluator",
     "Exporter",
     "Objective",
+    "Planning",
     "Progress",
     "ReportSection",
     "Selection",

@@ -29,6 +29,10 @@ class SupernetStage:
         require()
         return ()
 
+    def plan(self, run: Context) -> str:
+        """Its epochs."""
+        return f"{run.options(SupernetOptions).shared_epochs} epochs of {len(run.dataset('train'))} images"
+
     def run(self, context: Context) -> Sequence[str]:
         """Train, and write ``supernet.safetensors``."""
         implementation("jcw_core.supernet.sharing").train_supernet(context)
