@@ -121,7 +121,7 @@ def test_a_dry_run_checks_the_recipe_and_lists_the_stages(tmp_path: Path) -> Non
     (tmp_path / "recipe.toml").write_text(WORKS)
     dry = ("run", "recipe.toml", "--until", "supernet", "--dry-run")
     done = jcw(*dry, cwd=tmp_path)
-    expected = "supernet     -> supernet.safetensors  (30 epochs of 900 images)\n"
+    expected = "supernet     -> supernet.safetensors  (30 epochs of 9900 images)\n"
     assert (done.returncode, done.stdout) == (0, expected)
     assert done.stderr == ""
     many = jcw(*dry, "--set", "run.threads=1000", cwd=tmp_path)

@@ -176,7 +176,7 @@ def test_a_stage_that_writes_elsewhere_is_an_error(tmp_path: Path, name: object)
             super().run(context)
             return (name,)  # type: ignore[return-value]
 
-    with pytest.raises(JcwError, match="stage 'only' wrote .* no path inside the run; tell its author"):
+    with pytest.raises(JcwError, match=r"stage 'only' wrote .* no path inside the run; tell its author"):
         run(make(tmp_path, [Elsewhere("only")]), "only")
 
 

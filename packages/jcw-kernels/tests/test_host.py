@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from kernel_samples import PROBLEMS, conv_network, weights_for
@@ -78,3 +79,14 @@ def test_more_threads_than_processors_are_noted(threads: int) -> None:
     notes = HostPlugin().advise(HostOptions(threads=threads))
     assert len(notes) == (threads > available_cores())
     assert all(f"device.threads = {threads}" in note for note in notes)
+
+
+def test_a_name_with_escapes_does_not_reach_the_terminal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    network = conv_network((1, 8, 8), 8, (3, 3))
+    odd = "model\x1b[31m.jcw"
+    JcwExporter().export(Model(network, weights_for(network, np.random.default_rng(0))), tmp_path / odd)
+    done = CliRunner().invoke(kernels, ["profile", odd, "--rounds", "1"])
+    assert done.exit_code == 0
+    assert "model\\x1b[31m.jcw" in done.output
+    assert "\x1b" not in done.output
