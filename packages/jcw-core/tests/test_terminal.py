@@ -8,6 +8,8 @@ import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
@@ -23,6 +25,7 @@ from jcw_core.cli.text import echo, print_table
 from jcw_core.errors import JcwError
 from jcw_core.names import is_path_inside, is_plain_name, printable
 from jcw_core.protocols import Progress
+from jcw_core.report import stages as report_stages
 from jcw_core.run.pipeline import StageEvent
 
 ODD = "\x1b]0;title\x07 \x1b[31mred \x9b2J \x00 \r \udcff\ud800 \u202eback \x7f"
@@ -92,7 +95,8 @@ def test_errors_are_shown_as_they_are(
         monkeypatch.setattr(sys, "argv", ["jcw"])
         assert cli._run() == 2
         shown = capsys.readouterr().err
-        assert "\\x1b[31mred" in shown
+        # Click itself takes colours out.
+        assert ("red" if isinstance(error, click.UsageError) else "\\x1b[31mred") + " \\x9b2J" in shown
         assert not NOT_SHOWN & set(shown)
 
 
@@ -175,3 +179,16 @@ def test_a_file_of_a_run_with_escapes_is_shown_without(tmp_path: Path) -> None:
     write_json(tmp_path / "report.json", report | {"baseline": row, "models": [row]})
     done = CliRunner().invoke(show, [str(tmp_path)], catch_exceptions=False)
     assert not NOT_SHOWN & set(done.output)
+
+
+def test_names_that_are_no_characters_reach_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_stages, "assemble", lambda run: {"device": ODD})
+    monkeypatch.setattr("jcw_core.report.page.render", lambda report, sections: f"ä {report['device']}")
+    run: Any = SimpleNamespace(
+        path=lambda name: tmp_path / name, registry=SimpleNamespace(report_sections={})
+    )
+    report_stages.ReportStage().run(run)
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("ä ")
+    assert "\\udcff\\ud800" in (tmp_path / "report.html").read_text(encoding="utf-8")
