@@ -50,7 +50,7 @@ def check_member(hook: str, member: Any) -> None:
     """
     what = _called(member)
     if hook == "jcw_register_commands" and not _is_command(member):
-        raise PluginError(f"{what} is a {type(member).__name__}, expected a click command")
+        raise PluginError(f"{what}: expected a click command")
     for key, rule in {"name": _NAME, **_RULES[hook]}.items():
         if rule.optional and not hasattr(member, key):
             continue
