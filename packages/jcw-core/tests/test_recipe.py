@@ -31,6 +31,9 @@ class Data:
     name = "data"
     options = Images
 
+    def open(self, split, options):
+        raise NotImplementedError
+
     @hookimpl
     def jcw_register_datasets(self):
         return [self]
@@ -39,6 +42,9 @@ class Data:
 class Any:
     name = "any"
     bounds = ()
+
+    def build(self, **shape):
+        raise NotImplementedError
 
     @hookimpl
     def jcw_register_backbones(self):
@@ -49,6 +55,12 @@ class SearchStage:
     name = section = "search"
     options = Rate
     reads = makes = ()
+
+    def needs(self, *_):
+        return ()
+
+    def run(self, context):
+        return ()
 
     @hookimpl
     def jcw_register_stages(self):

@@ -91,6 +91,17 @@ def _remove_abandoned(path: Path) -> None:
                 found.unlink()
 
 
+def remove_abandoned(folder: Path) -> None:
+    """Remove every temporary file below ``folder`` that no process is writing.
+
+    For folders in which nobody but the caller writes: there no library has renamed what is still open.
+    """
+    for found in folder.rglob(f".*{_TEMPORARY}"):
+        with suppress(OSError), found.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found.unlink()
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

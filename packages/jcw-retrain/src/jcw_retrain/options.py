@@ -34,7 +34,7 @@ class RetrainOptions:
 
     models: int = option(7, low=1, help="models, spread evenly in latency over the front")
     budgets_ms: tuple[float, ...] = option(
-        (), low=0.0, help="in place of models: the best within each budget"
+        (), above=0.0, help="in place of models: the best within each budget"
     )
     init: Literal["scratch", "supernet"] = option("scratch", help="weights that pretraining starts from")
     momentum: float = option(0.9, low=0.0, high=1.0, help="of SGD")

@@ -27,6 +27,10 @@ class SupernetStage:
         require()
         return ()
 
+    def plan(self, run: Run) -> str:
+        """Its epochs."""
+        return f"{run.options(SupernetOptions).shared_epochs} epochs of {len(run.dataset('train'))} images"
+
     def run(self, run: Run) -> Sequence[str]:
         """Train, and write ``supernet.safetensors``."""
         implementation("jcw_core.supernet.sharing").train_supernet(run)
