@@ -81,7 +81,8 @@ def cpp_names(code: str) -> Iterator[str]:
 @cache
 def words() -> frozenset[str]:
     """Names that the packages define anywhere, strings such as names of plugins, modules, and programs that are built."""
-    found = {path.name for path in SOURCES} | set(re.findall(r"[\w-]+", _read(KERNELS / "CMakeLists.txt")))
+    found = {path.name for path in [*SOURCES, *KERNELS.glob("cpp/**/*.?pp")]}
+    found |= set(re.findall(r"[\w-]+", _read(KERNELS / "CMakeLists.txt")))
     for path in SOURCES:
         found |= defined_in(path) | {path.relative_to(ROOT).parts[3]}
         for node in ast.walk(ast.parse(_read(path))):
@@ -130,6 +131,12 @@ def rooms() -> list[str]:
         found += [str(folder.relative_to(package.parents[1])) for folder in folders]
         found += [] if folders else [str(package.parent.relative_to(ROOT))]
     return found + sorted(f"cpp/{path.name}" for path in (KERNELS / "cpp").iterdir() if path.is_dir())
+
+
+def rows() -> list[tuple[str, str]]:
+    """Rooms of one row of the table of rooms, and the files that the row names."""
+    table = PAGE.read_text(encoding="utf-8").partition("| room |")[2].partition("\n\n")[0]
+    return [(row.split("|")[1], row.split("|")[2]) for row in table.splitlines()[2:]]
 
 
 def hooks() -> list[str]:
