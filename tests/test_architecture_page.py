@@ -81,7 +81,7 @@ def cpp_names(code: str) -> Iterator[str]:
 @cache
 def words() -> frozenset[str]:
     """Names that the packages define anywhere, strings such as names of plugins, modules, and programs that are built."""
-    found = {path.name for path in [*SOURCES, *KERNELS.glob("cpp/**/*.?pp")]}
+    found = {path.name for path in [*SOURCES, *KERNELS.glob("cpp/*/*.*")]}
     found |= set(re.findall(r"[\w-]+", _read(KERNELS / "CMakeLists.txt")))
     for path in SOURCES:
         found |= defined_in(path) | {path.relative_to(ROOT).parts[3]}
