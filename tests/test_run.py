@@ -159,7 +159,7 @@ def test_the_report_keeps_its_contract(measured: Path) -> None:
     assert report["baseline"]["macs"] > max(m["macs"] for m in report["models"])
 
 
-def test_what_the_report_says_is_kept_is_what_is_exported(measured: Path) -> None:
+def test_kept_channels_and_densities_of_a_report_are_those_of_the_exported_tensors(measured: Path) -> None:
     report = json.loads((measured / "report.json").read_text())
     layers = [layer["name"] for layer in report["layers"]]
     for model in (report["baseline"], *report["models"]):
@@ -212,7 +212,7 @@ def test_engine_and_torch_agree_on_the_logits(measured: Path, workspace: Path) -
         ([("holdout = 24", "holdout = 100000")], "holdout"),
     ],
 )
-def test_what_cannot_work_is_one_line(
+def test_impossible_recipes_are_refused_in_one_line(
     variant: Variant, changes: list[tuple[str, str]], expected: str
 ) -> None:
     done = jcw("run", "recipe.toml", cwd=variant(*changes))

@@ -104,7 +104,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         ('backbone = "resnet18"', 'file = "net.json"', "2: [network] file: "),
     ],
 )  # fmt: skip
-def test_what_a_recipe_stands_for_is_checked_before_work_begins(
+def test_images_network_and_space_are_made_before_the_first_stage(
     tmp_path: Path, old: str, new: str, expected: str
 ) -> None:
     pytest.importorskip("torch", reason="the only stage of jcw-core that needs no other asks for torch first")

@@ -174,7 +174,7 @@ def test_an_inline_table_is_found_by_the_key_that_holds_it(tmp_path: Path) -> No
     ],
     ids=lambda content: repr(content[:12]),
 )
-def test_what_is_no_toml(tmp_path: Path, content: bytes) -> None:
+def test_text_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "recipe.toml"
     path.write_bytes(content)
     with pytest.raises(RecipeError, match=r"recipe\.toml: not a TOML file"):

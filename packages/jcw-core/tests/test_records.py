@@ -203,13 +203,13 @@ def test_damaged_records_are_one_error(tmp_path_factory: pytest.TempPathFactory,
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 10**400, -(10**400), True, None, "1", [1]])
-def test_what_no_float_holds(value: object) -> None:
+def test_values_that_are_no_finite_number(value: object) -> None:
     assert not is_finite(value)
     assert is_amount(value) == (value is None)
 
 
 @pytest.mark.parametrize("value", [0, 1.5, 10**300])
-def test_amounts(value: float) -> None:
+def test_numbers_from_0_are_amounts(value: float) -> None:
     assert is_finite(value)
     assert is_finite(-value)
     assert is_amount(value)

@@ -159,7 +159,7 @@ def test_progress_reaches_every_listener() -> None:
     assert sorted(heard, key=lambda h: h[0]) == [("one", event), ("two", event)]
 
 
-def test_what_a_listener_raises_ends_the_run() -> None:
+def test_an_exception_of_a_progress_listener_ends_the_run() -> None:
     def stop(event: Progress) -> None:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Files that are never half written, and JSON that says what is wrong with it."""
+"""Writing files whole or not at all, reading and writing JSON, and digests of files."""
 
 from __future__ import annotations
 
