@@ -47,7 +47,7 @@ def network_seconds(network: Network, densities: dict[str, float]) -> float:
 class SyntheticDevice:
     """Args: noise: relative, log-normal; overhead: of a whole model, seconds.
 
-    ``visits`` holds the problems of every call but the first, which is a profile's reference.
+    ``timed`` holds the problems of every call but the first, which is a profile's reference.
     """
 
     noise: float = 0.0
@@ -57,13 +57,13 @@ class SyntheticDevice:
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
-        self.visits: list[LayerProblem] = []
+        self.timed: list[LayerProblem] = []
 
     def describe(self) -> DeviceInfo:
         return DeviceInfo("synthetic", "formula", "none", 1, {"formula": "1"})
 
     def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
-        self.visits += problems[1:]
+        self.timed += problems[1:]
         return self._noisy([seconds_of(p) for p in problems], rounds)
 
     def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:
@@ -81,10 +81,12 @@ class SyntheticDevice:
 
 
 def measured(
-    network: Network, device: SyntheticDevice, partial: Path | None = None, **changes: float
+    network: Network, device: SyntheticDevice, checkpoint: Path | None = None, **changes: float
 ) -> LatencyTable:
     """A quick profile with some options changed."""
-    return profile(network, device, quick_options(**changes), rng=np.random.default_rng(0), partial=partial)
+    return profile(
+        network, device, quick_options(**changes), rng=np.random.default_rng(0), checkpoint=checkpoint
+    )
 
 
 def assert_same_times(one: LatencyTable, other: LatencyTable) -> None:

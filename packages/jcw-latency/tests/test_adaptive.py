@@ -24,7 +24,7 @@ from jcw_core.registry import Registry
 from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, profile
 from jcw_latency.profiling.adaptive import MOST_POINTS, coarse_axes, probes
-from jcw_latency.profiling.convergence import off_the_grid
+from jcw_latency.profiling.convergence import Convergence
 from jcw_latency.profiling.grid import make_plan, width_points
 from jcw_latency.profiling.samples import Samples
 
@@ -52,9 +52,9 @@ def wide() -> Network:
     return net.build()
 
 
-def adapted(device: SyntheticDevice, partial: Path | None = None, **changes: float) -> LatencyTable:
+def adapted(device: SyntheticDevice, checkpoint: Path | None = None, **changes: float) -> LatencyTable:
     options = quick_options(adaptive=True, **changes)
-    return profile(wide(), device, options, rng=np.random.default_rng(0), partial=partial)
+    return profile(wide(), device, options, rng=np.random.default_rng(0), checkpoint=checkpoint)
 
 
 def error(table: LatencyTable, device: SyntheticDevice) -> float:
@@ -111,7 +111,7 @@ def test_long_layers_are_held_to_a_smaller_share() -> None:
     samples = Samples(len(plan.problems), rounds=1)
     seconds = SyntheticDevice().measure(plan.problems, rounds=1)
     samples.add(np.arange(len(plan.problems)), seconds)
-    allowed = off_the_grid(plan, samples, quick_options(adaptive_tolerance=0.1))
+    allowed = Convergence(plan, samples, quick_options(adaptive_tolerance=0.1)).interpolation_tolerance()
     mean = np.mean([seconds[0, layer.index.flat[-1]] for layer in plan.layers])
     long = seconds[0] > mean
     assert 0 < long.sum() < len(long)
@@ -151,7 +151,7 @@ def test_the_flag_is_the_recipes_key(tmp_path: Path, settings: list[str]) -> Non
 def test_no_point_is_timed_twice() -> None:
     device = Bent()
     adapted(device, adaptive_tolerance=0.03, rounds=3)
-    assert set(Counter(device.visits).values()) == {1}
+    assert set(Counter(device.timed).values()) == {1}
 
 
 def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -164,12 +164,12 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
             self.lives -= 1
             return super().measure(problems, rounds=rounds)
 
-    partial, dying, device = tmp_path / "partial.npz", Dying(), Bent()
+    checkpoint, dying, device = tmp_path / "partial.npz", Dying(), Bent()
     with pytest.raises(DeviceError, match="died"):
-        adapted(dying, partial)
-    table = adapted(device, partial)
-    assert dying.visits
-    assert not set(dying.visits) & set(device.visits)
+        adapted(dying, checkpoint)
+    table = adapted(device, checkpoint)
+    assert dying.timed
+    assert not set(dying.timed) & set(device.timed)
     expected = adapted(Bent())
     for one, other in zip(table.grids, expected.grids, strict=True):
         assert dict(one.axes) == dict(other.axes)

@@ -82,10 +82,10 @@ def test_profile_predict_check(
     )
     assert [r["latency_ms"] for r in rows] == pytest.approx([expected[0], *expected], rel=0.02)
     (row,) = json.loads(jcw(registry, "predict", made, tmp_path / "one.json", "--layers", "--json"))
-    assert list(row["layers"]) == [unit.name for unit in fuse(network)]
+    assert list(row["layers"]) == [layer.name for layer in fuse(network)]
     assert sum(row["layers"].values()) + row["overhead_ms"] == pytest.approx(row["latency_ms"], rel=1e-12)
     printed = jcw(registry, "predict", made, tmp_path / "one.json", "--layers")
-    assert all(unit.name in printed for unit in fuse(network))
+    assert all(layer.name in printed for layer in fuse(network))
 
     # Before click 8.2 its runner hands over progress, which goes to stderr, with the output.
     found = json.loads(jcw(registry, "check", made, "--networks", 5, "--json").strip().splitlines()[-1])
@@ -203,7 +203,7 @@ def test_a_profile_that_cannot_keep_its_measurements(
     partial.mkdir()
     with pytest.raises(FileExistsError, match=r"made\.npz\.partial"):
         jcw(registry, "profile", "resnet18", "--device", "synthetic", "-o", table_file.with_name("made.npz"))
-    assert not opened.visits
+    assert not opened.timed
 
 
 def test_the_figures_of_a_check_outlive_its_plot(

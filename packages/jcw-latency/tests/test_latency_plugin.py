@@ -29,7 +29,7 @@ from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable
 from jcw_latency.devices.recorded import RecordedPlugin
 from jcw_latency.fidelity.check import Fidelity, Point
-from jcw_latency.profiling.networks import random_model
+from jcw_latency.profiling.network_timing import random_model
 
 
 @dataclass(frozen=True)

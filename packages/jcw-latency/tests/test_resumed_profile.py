@@ -21,9 +21,11 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.registry import Registry
 from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyTable, profile_space
+from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.profiling import networks as network_runs
-from jcw_latency.profiling import reference as visits
-from jcw_latency.profiling.checkpoint import Partial
+from jcw_latency.profiling import reference
+from jcw_latency.profiling.checkpoint import ProfileCheckpoint
+from jcw_latency.profiling.progress import Notify, ignore
 
 
 class Mortal(SyntheticDevice):
@@ -77,8 +79,8 @@ def network() -> Network:
 
 
 @pytest.fixture(autouse=True)
-def many_visits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visits, "_BATCH_SIZE", 12)
+def many_timed_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "_BATCH_SIZE", 12)
     monkeypatch.setattr(network_runs, "_BATCH", 2)
 
 
@@ -89,13 +91,11 @@ Profile = Callable[..., LatencyTable]
 def profiled(tmp_path: Path) -> Profile:
     """Profiles a network with 12 whole runs, of which a visit of 2 comes after the layers, through a partial file."""
 
-    def profiled(
-        network: Network, device: Mortal, tell: Any = lambda line: None, **changes: Any
-    ) -> LatencyTable:
+    def profiled(network: Network, device: Mortal, notify: Notify = ignore, **changes: Any) -> LatencyTable:
         options = quick_options(**{"min_rounds": 4, "rounds": 4, "whole_networks": 12, **changes})
         return profile_space(
-            SearchSpace.of(network), device, TextExporter(), options, rng=np.random.default_rng(0),
-            folder=tmp_path / "models", partial=tmp_path / "partial", tell=tell,
+            SearchSpace.of(network), GuardedDevice(device, options.timeout, TextExporter()), options,
+            rng=np.random.default_rng(0), folder=tmp_path / "models", checkpoint=tmp_path / "partial", notify=notify,
         )  # fmt: skip
 
     (tmp_path / "models").mkdir()
@@ -115,7 +115,7 @@ def uninterrupted(
 ) -> tuple[Mortal, LatencyTable]:
     device = Mortal()
     table = profiled(network, device, **changes)
-    Partial(tmp_path / "partial", table.device, network).remove()
+    ProfileCheckpoint(tmp_path / "partial", table.device, network).remove()
     assert not (tmp_path / "partial").exists()
     return device, table
 
@@ -123,7 +123,7 @@ def uninterrupted(
 def assert_same(one: LatencyTable, other: LatencyTable) -> None:
     assert_same_times(one, other)
     assert [dict(grid.axes) for grid in one.grids] == [dict(grid.axes) for grid in other.grids]
-    assert dict(one.whole) == dict(other.whole)
+    assert dict(one.end_to_end) == dict(other.end_to_end)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.6, 0.9, 1.0])
@@ -158,7 +158,7 @@ def test_a_profile_of_another_network_in_between(network: Network, profiled: Pro
     first = interrupted(profiled, network, 0.9 * whole.timings)
     interrupted(profiled, other, 0.1 * whole.timings)
     table = profiled(other, Mortal())
-    Partial(tmp_path / "partial", table.device, other).remove()
+    ProfileCheckpoint(tmp_path / "partial", table.device, other).remove()
     second = Mortal()
     assert_same(profiled(network, second), expected)
     assert first.timings + second.timings == whole.timings
@@ -260,7 +260,7 @@ def test_what_could_not_be_timed_is_tried_again(
 
 def told(profiled: Profile, network: Network, device: Mortal) -> str:
     lines: list[str] = []
-    profiled(network, device, tell=lines.append)
+    profiled(network, device, notify=lambda event: event.total == 0 and lines.append(event.detail))
     return "".join(lines)
 
 
@@ -285,7 +285,7 @@ def test_layers_that_networks_have_in_common_are_timed_once(network: Network, pr
     other = three_layers(classes=9)
     profiled(network, first)
     table = profiled(other, second)
-    assert {problem.op for problem in second.visits} == {"linear"}
+    assert {problem.op for problem in second.timed} == {"linear"}
     assert_same_times(table, measured(other, Mortal(), min_rounds=4))
 
 

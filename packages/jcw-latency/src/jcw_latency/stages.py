@@ -38,22 +38,17 @@ class ProfileStage:
 
     def run(self, context: Context) -> Sequence[str]:
         """Write the table."""
-        device, options = context.open_device(), context.options(LatencyOptions)
-        # Before minutes of measuring: an exporter that is not installed.
-        exporter = context.registry.exporters[device.model_format] if device.model_format else None
+        options = context.options(LatencyOptions)
+        device = GuardedDevice.of(context.open_device(), options.timeout, context.registry.exporters)
         scratch = context.directory.scratch(self.name)
         table = profile_space(
             SearchSpace.of(context.network),
             device,
-            exporter,
             options,
             rng=context.rng(self.name),
             folder=scratch,
-            partial=scratch / "samples.npz",
-            notify=lambda unit: (
-                lambda done, total, detail: context.progress(self.name, unit, done, total, detail)
-            ),
-            tell=lambda line: context.progress(self.name, "point", 0, 0, line),
+            checkpoint=scratch / "samples.npz",
+            notify=context.registry.progress,
         )
         table.write(context.path(records.TABLE))
         return ()
@@ -75,7 +70,7 @@ class MeasureStage:
     def run(self, context: Context) -> Sequence[str]:
         """Write ``measurements.json``."""
         options = context.options(LatencyOptions)
-        device = GuardedDevice(context.open_device(), options.timeout)
+        device = GuardedDevice.of(context.open_device(), options.timeout, context.registry.exporters)
         document = {
             "format": "jcw-measurements/1",
             "device": device_document(device.info),
@@ -132,10 +127,10 @@ def _fidelity(context: Context, device: GuardedDevice, options: LatencyOptions) 
     return check(
         LatencyPredictor(table, context.space),
         device,
-        context.registry.exporters[device.model_format],
         context.space.sample(options.check_networks, rng),
         rounds=options.check_rounds,
         rng=rng,
         folder=context.directory.scratch("measure"),
-        notify=lambda done, total, detail: context.progress("measure", "network", done, total, detail),
+        stage="measure",
+        notify=context.registry.progress,
     ).to_dict()

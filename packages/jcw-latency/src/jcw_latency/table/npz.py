@@ -1,4 +1,4 @@
-"""``.npz`` files read with suspicion: no pickles, and every size is checked before memory is taken."""
+"""Writes ``.npz`` files, and reads them without pickles and with every size checked before memory is taken."""
 
 from __future__ import annotations
 
