@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "partial"
 
 
-def test_what_was_written_is_read(path: Path) -> None:
+def test_checkpoint_is_read_back(path: Path) -> None:
     found = checkpoint_file.read(path)
     assert len(found) == 2
     for one, other in zip(found, (unfinished("a", 0), unfinished("b", 1)), strict=True):
@@ -44,7 +44,7 @@ def test_what_was_written_is_read(path: Path) -> None:
                 np.testing.assert_array_equal(column, same)
 
 
-def test_a_kind_of_which_there_is_nothing(tmp_path: Path) -> None:
+def test_checkpoint_without_timings(tmp_path: Path) -> None:
     checkpoint_file.write(tmp_path / "partial", [SavedProfile({}, "", {kind: {} for kind in KINDS})])
     (found,) = checkpoint_file.read(tmp_path / "partial")
     assert found.timings == {kind: {} for kind in KINDS}
@@ -97,7 +97,7 @@ def _not_a_device(profile: Any, arrays: Arrays) -> None:
         _not_a_pair, _not_a_device,
     ],
 )  # fmt: skip
-def test_damage_is_refused(path: Path, damage: Callable[[Any, Arrays], None]) -> None:
+def test_damaged_checkpoint_is_refused(path: Path, damage: Callable[[Any, Arrays], None]) -> None:
     metadata, arrays = contents(path)
     damage(metadata["profiles"][1], arrays)
     npz.write(path, metadata, arrays)
@@ -106,7 +106,7 @@ def test_damage_is_refused(path: Path, damage: Callable[[Any, Arrays], None]) ->
 
 
 @pytest.mark.parametrize("profiles", [None, 3, "ab", [3], {"a": 1}])
-def test_metadata_of_another_shape_is_refused(path: Path, profiles: object) -> None:
+def test_checkpoint_metadata_of_another_shape_is_refused(path: Path, profiles: object) -> None:
     metadata, arrays = contents(path)
     npz.write(path, {**metadata, "profiles": profiles}, arrays)
     with pytest.raises(FormatError, match="its metadata is damaged"):

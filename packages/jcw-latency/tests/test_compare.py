@@ -105,7 +105,7 @@ def test_only_tables_of_one_device_merge(table: LatencyTable, other: LatencyTabl
         merge([table, replace(other, networks=(Network("small", other.networks[0].nodes),))])
 
 
-def test_drift_is_found(table: LatencyTable) -> None:
+def test_diff_finds_drift(table: LatencyTable) -> None:
     slower = replace(table, grids=tuple(replace(g, ms=1.25 * g.ms) for g in table.grids))
     found = compare(table, slower)
     assert len(found.changes) == len(table.grids)
@@ -117,7 +117,7 @@ def test_drift_is_found(table: LatencyTable) -> None:
         compare(table, replace(table, grids=()))
 
 
-def test_commands(table: LatencyTable, other: LatencyTable, tmp_path: Path) -> None:
+def test_table_show_diff_and_merge(table: LatencyTable, other: LatencyTable, tmp_path: Path) -> None:
     table.write(tmp_path / "one.npz")
     replace(other, end_to_end={"other": EndToEndFit(1.5, 0.1)}).write(tmp_path / "two.npz")
 

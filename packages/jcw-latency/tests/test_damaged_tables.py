@@ -40,14 +40,14 @@ def _read(path: Path) -> LatencyTable | None:
         return None
 
 
-def test_missing(tmp_path: Path) -> None:
+def test_missing_table(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"none\.npz: no such file"):
         LatencyTable.read(tmp_path / "none.npz")
 
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_truncated(table_file: Path, data: st.DataObject) -> None:
+def test_truncated_table(table_file: Path, data: st.DataObject) -> None:
     content = table_file.read_bytes()
     cut = table_file.with_name("cut.npz")
     cut.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
@@ -113,7 +113,7 @@ def test_malformed_metadata(table_file: Path, data: st.DataObject) -> None:
         (("device", "cpu"), 7), (("device", "threads"), "1"), (("device", "threads"), 0),
     ],
 )  # fmt: skip
-def test_values_that_mean_nothing(table_file: Path, place: tuple[object, ...], value: object) -> None:
+def test_impossible_values_in_metadata(table_file: Path, place: tuple[object, ...], value: object) -> None:
     with npz.Reader(table_file, FORMAT, "") as reader:
         document = reader.metadata
     document["whole"] = {"small": EndToEndFit().to_dict()}

@@ -1,4 +1,4 @@
-"""Profiles that go on where another one ended: killed, with a dead device, or coarser."""
+"""Checkpoints of profiles that ended early: killed, with a dead device, or on a coarser grid."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Dying(SyntheticDevice):
         return super().measure(problems, rounds=rounds)
 
 
-def test_what_a_dying_device_measured_is_kept(network: Network, tmp_path: Path) -> None:
+def test_profile_resumes_after_the_device_died(network: Network, tmp_path: Path) -> None:
     checkpoint = tmp_path / "partial.npz"
     dying, fresh = Dying(), SyntheticDevice()
     with pytest.raises(DeviceError, match="died"):
@@ -91,7 +91,7 @@ profiling.profile(small_resnet(width=16), Slow(), quick_options(), rng=np.random
 """
 
 
-def test_killed_at_any_moment_it_goes_on(network: Network, tmp_path: Path) -> None:
+def test_killed_profile_resumes(network: Network, tmp_path: Path) -> None:
     here = Path(__file__).parent
     folders = [str(here), str(here.parents[1] / "jcw-core" / "tests")]
     checkpoint = tmp_path / "partial.npz"

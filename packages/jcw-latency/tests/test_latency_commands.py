@@ -206,7 +206,7 @@ def test_a_profile_that_cannot_keep_its_measurements(
     assert not opened.timed
 
 
-def test_the_figures_of_a_check_outlive_its_plot(
+def test_check_prints_its_figures_before_the_plot_fails(
     registry: Registry, table_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: object) -> None:
@@ -220,7 +220,9 @@ def test_the_figures_of_a_check_outlive_its_plot(
     assert "mean error" in result.output
 
 
-def test_an_engine_that_changed_is_refused(registry: Registry, table_file: Path, tmp_path: Path) -> None:
+def test_check_refuses_a_table_of_another_engine(
+    registry: Registry, table_file: Path, tmp_path: Path
+) -> None:
     table = LatencyTable.read(table_file)
     device: Any = table.device
     object.__setattr__(device, "versions", {"formula": "0"})

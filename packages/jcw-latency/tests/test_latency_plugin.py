@@ -1,4 +1,4 @@
-"""Stages and objective, through the registry."""
+"""The stages ``profile`` and ``measure``, the objective ``latency`` and the report section, through the registry."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_measure_stage(context: Context) -> None:
 FIDELITY = Fidelity((Point(1.0, 1.25, 100), Point(2.0, 1.75, 200)), "networks", 0.1).to_dict()
 
 
-def test_the_report_draws_a_check(context: Context) -> None:
+def test_report_section_of_measurements(context: Context) -> None:
     document = {"format": "jcw-measurements/1", "fidelity": FIDELITY}
     context.path(records.MEASUREMENTS).write_text(json.dumps(document))
     section = context.registry.report_sections["fidelity"]
@@ -139,7 +139,7 @@ def test_the_report_draws_a_check(context: Context) -> None:
 
 @settings(max_examples=100)
 @given(data=st.data())
-def test_a_check_that_is_damaged_anywhere(context: Context, data: st.DataObject) -> None:
+def test_report_section_of_damaged_measurements(context: Context, data: st.DataObject) -> None:
     """One error that names the file, or something to draw."""
     document = {"format": "jcw-measurements/1", "fidelity": json.loads(json.dumps(FIDELITY))}
     misplace(data, document)
@@ -165,7 +165,7 @@ def test_a_check_that_is_damaged_anywhere(context: Context, data: st.DataObject)
         {"slowdown": []},
     ],
 )
-def test_what_is_no_check(context: Context, change: dict[str, object]) -> None:
+def test_report_section_refuses_anything_but_a_check(context: Context, change: dict[str, object]) -> None:
     for found in (FIDELITY | change, [1], 3, "x", {}):
         document = {"format": "jcw-measurements/1", "fidelity": found}
         context.path(records.MEASUREMENTS).write_text(json.dumps(document))

@@ -1,4 +1,4 @@
-"""ONNX files: what has no place in a network is named, and no damage goes further than one line."""
+"""ONNX files that cannot become a network: unsupported operators, wrong inputs, damage."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from jcw_core.network.graph import Network
         ([step("Identity", "w")], weights(w=(3,)), "reads the constant 'identity'"),
     ],
 )  # fmt: skip
-def test_what_has_no_place_is_named(
+def test_unsupported_operators_are_refused_by_name(
     read_model: Callable[..., Network], steps: Steps, tensors: Sequence[Any], message: str
 ) -> None:
     with pytest.raises(JcwError, match=message) as caught:
@@ -95,7 +95,7 @@ def test_one_input_and_one_output(tmp_path: Path) -> None:
         read_onnx(tmp_path / "two.onnx")
 
 
-def test_damaged_files_are_one_line(tmp_path: Path) -> None:
+def test_damaged_files_are_one_line_errors(tmp_path: Path) -> None:
     content, path = rich_model(), tmp_path / "damaged.onnx"
     # All but the few thousand zeros of weights.
     ends = [*range(0, 900, 3), *range(900, len(content), 997)]

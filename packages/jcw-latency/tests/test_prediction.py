@@ -164,7 +164,7 @@ def test_layers_may_have_any_name() -> None:
     assert parts.total_ms == pytest.approx(by_scipy(table, space, space.maximum[None])[0] * 1.5 + 0.25)
 
 
-def test_whole_runs_are_scaled_once(table: LatencyTable, space: SearchSpace) -> None:
+def test_end_to_end_fit_applies_once_to_the_sum(table: LatencyTable, space: SearchSpace) -> None:
     costly = replace(table, end_to_end={"small": EndToEndFit(1.2, 0.5, 0.3), "other": EndToEndFit(9.0, 9.0)})
     for size in (3, 300):
         population = space.sample(size, np.random.default_rng(3))
@@ -176,9 +176,7 @@ def test_whole_runs_are_scaled_once(table: LatencyTable, space: SearchSpace) -> 
     assert parts.total_ms == pytest.approx(whole[0], rel=1e-12)
 
 
-def test_small_networks_take_their_share_of_the_smallest_that_ran(
-    table: LatencyTable, space: SearchSpace
-) -> None:
+def test_predictions_below_the_smallest_run_are_proportional(table: LatencyTable, space: SearchSpace) -> None:
     for size in (3, 300):
         population = space.sample(size, np.random.default_rng(3))
         layers = LatencyPredictor(table, space).predict(population)
@@ -240,7 +238,7 @@ REFERENCE = Path(__file__).parents[4] / "shared" / "reference" / "cortex-a72-res
 @pytest.mark.skipif(
     not REFERENCE.is_dir(), reason="the paper's Cortex-A72 table is not beside the repository"
 )
-def test_facts_of_the_papers_table() -> None:
+def test_published_latencies_of_the_papers_table() -> None:
     network = Registry().backbones["resnet18"].build()
     runtime = np.load(REFERENCE / "runtime.npy", allow_pickle=False)
     log = (REFERENCE / "conv_info.log").read_text().split("\n")

@@ -34,7 +34,7 @@ def test_without_noise_every_point_is_timed_the_least_number_of_times(network: N
         assert (grid.spread_ms == 0).all()
 
 
-def test_noise_is_answered_with_rounds(network: Network) -> None:
+def test_noisy_points_get_more_rounds(network: Network) -> None:
     table = measured(network, SyntheticDevice(noise=0.1), min_rounds=3, rounds=40, tolerance=0.05)
     exact = measured(network, SyntheticDevice())
     errors, rounds = [], []
@@ -112,7 +112,9 @@ class Slowing(SyntheticDevice):
         return super().measure(problems, rounds=rounds) * (2 if self.calls in self.slow else 1)
 
 
-def test_visits_to_a_busy_machine_are_repeated(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timed_batches_on_a_busy_machine_are_repeated(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reference, "_BATCH_SIZE", 20)
     device = Slowing()
     device.slow = range(5, 8)
@@ -133,7 +135,7 @@ def test_a_machine_that_stays_busy_is_measured_all_the_same(
 
 
 @pytest.mark.parametrize("answer", ["fewer", "flat", "more"])
-def test_fewer_results_than_problems(network: Network, answer: str) -> None:
+def test_results_of_the_wrong_shape_are_refused(network: Network, answer: str) -> None:
     class Short(SyntheticDevice):
         def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
             times = super().measure(problems, rounds=rounds)
@@ -154,7 +156,7 @@ def test_a_device_that_hangs(network: Network) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, -1.0, 0.0, np.inf])
-def test_times_that_are_none(network: Network, value: float) -> None:
+def test_invalid_times_cost_a_round(network: Network, value: float) -> None:
     """A clock that jumps costs a round; a layer that never has a time is named."""
 
     class Jumping(SyntheticDevice):
@@ -191,7 +193,7 @@ def test_quartiles_leave_out_what_failed(seconds: NDArray[np.float64]) -> None:
 
 
 @pytest.mark.parametrize(("rounds", "share"), [(6, 0.79), (12, 0.85), (30, 0.89)])
-def test_how_often_a_notch_holds_the_true_median(rounds: int, share: float) -> None:
+def test_how_often_a_confidence_interval_holds_the_true_median(rounds: int, share: float) -> None:
     samples = Samples(20_000, rounds)
     samples.add(np.arange(20_000), np.random.default_rng(0).standard_normal((rounds, 20_000)))
     holds = np.abs(samples.quantiles()[1]) <= samples.half_widths()

@@ -1,4 +1,4 @@
-"""The recorded device: what is in a table is answered, what is not is named."""
+"""The device ``recorded``: answers from a table, interpolated, and refuses layers that it does not hold."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_copy_predicts_what_the_original_does(network: Network, table: Latency
     np.testing.assert_allclose(other, one, rtol=1e-12)
 
 
-def test_the_whole_runs_of_a_namesake_are_not_copied(table: LatencyTable) -> None:
+def test_end_to_end_fit_of_a_namesake_is_not_copied(table: LatencyTable) -> None:
     net = NetworkBuilder("small", (3, 8, 8))
     net.conv("stem", 16, 3)
     net.add("stem_relu", "relu")
@@ -90,7 +90,7 @@ def test_networks_of_one_channel_are_recorded_layers(network: Network, table: La
     assert runs.finish()[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_recorded_device_says_what_it_lacks(table: LatencyTable, tmp_path: Path) -> None:
+def test_recorded_device_refuses_unknown_layers_and_models(table: LatencyTable, tmp_path: Path) -> None:
     device = RecordedDevice(table, Path("table.npz"))
     with pytest.raises(DeviceError, match=r"table.npz: made for small; it has no layer"):
         device.measure([LayerProblem("conv2d", 3, 99, 99, 16, (3, 3))], rounds=1)

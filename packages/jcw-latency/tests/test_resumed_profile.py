@@ -1,4 +1,4 @@
-"""Profiles that are interrupted and go on: what was timed is not timed again, and the table is the same."""
+"""Resumed profiles: what was timed is not timed again, and the table is the same as of one that was not interrupted."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def assert_same(one: LatencyTable, other: LatencyTable) -> None:
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.6, 0.9, 1.0])
 @pytest.mark.parametrize("adaptive", [False, True])
-def test_nothing_is_timed_twice(
+def test_resumed_profile_times_nothing_twice(
     network: Network, profiled: Profile, tmp_path: Path, adaptive: bool, share: float
 ) -> None:
     changes = {"adaptive": adaptive, "adaptive_tolerance": 0.02}
@@ -143,7 +143,7 @@ def test_nothing_is_timed_twice(
     assert_same(table, expected)
 
 
-def test_interrupted_again_and_again(network: Network, profiled: Profile, tmp_path: Path) -> None:
+def test_profile_resumed_five_times(network: Network, profiled: Profile, tmp_path: Path) -> None:
     whole, expected = uninterrupted(profiled, network, tmp_path)
     parts = [interrupted(profiled, network, 0.15 * whole.timings) for _ in range(5)]
     parts.append(Mortal())
@@ -200,7 +200,7 @@ def test_other_options_in_between(
     assert second.timings <= whole.timings - first.timings
 
 
-def test_more_rounds_are_added_to_those_that_there_are(network: Network, profiled: Profile) -> None:
+def test_resumed_profile_adds_rounds(network: Network, profiled: Profile) -> None:
     parts = Mortal(), Mortal()
     for part, rounds in zip(parts, (4, 6), strict=True):
         profiled(network, part, min_rounds=rounds, rounds=rounds, check_rounds=4 * rounds)
@@ -208,7 +208,7 @@ def test_more_rounds_are_added_to_those_that_there_are(network: Network, profile
     assert parts[1].layers == parts[0].layers * 2 / 4
 
 
-def test_whole_runs_that_are_left_are_spread_over_the_visits_that_are_left(
+def test_resumed_profile_spreads_the_end_to_end_runs_that_are_left(
     network: Network, profiled: Profile, tmp_path: Path
 ) -> None:
     layers = uninterrupted(profiled, network, tmp_path, whole_networks=0)[0]
@@ -220,7 +220,7 @@ def test_whole_runs_that_are_left_are_spread_over_the_visits_that_are_left(
     assert (sum(blocks), last) == (5, 1)
 
 
-def test_a_disturbed_visit_is_repeated_by_the_profile_that_goes_on(
+def test_resumed_profile_repeats_disturbed_batches(
     network: Network, profiled: Profile, tmp_path: Path
 ) -> None:
     class Disturbed(Mortal):
@@ -240,7 +240,7 @@ def test_a_disturbed_visit_is_repeated_by_the_profile_that_goes_on(
 @pytest.mark.parametrize(
     ("what", "message"), [("measure", "time linear"), ("measure_models", "time a random")]
 )
-def test_what_could_not_be_timed_is_tried_again(
+def test_resumed_profile_retries_failed_timings(
     network: Network, profiled: Profile, what: str, message: str
 ) -> None:
     ailing, healthy = Mortal(), Mortal()
@@ -264,7 +264,9 @@ def told(profiled: Profile, network: Network, device: Mortal) -> str:
     return "".join(lines)
 
 
-def test_what_a_file_is_used_for_is_told(network: Network, profiled: Profile, tmp_path: Path) -> None:
+def test_profile_says_what_its_checkpoint_is_used_for(
+    network: Network, profiled: Profile, tmp_path: Path
+) -> None:
     whole, table = uninterrupted(profiled, network, tmp_path)
     assert told(profiled, network, Mortal()) == ""
     points = table.settings["points"]
@@ -289,7 +291,7 @@ def test_layers_that_networks_have_in_common_are_timed_once(network: Network, pr
     assert_same_times(table, measured(other, Mortal(), min_rounds=4))
 
 
-def test_the_command_tells_it(network: Network, profiled: Profile, tmp_path: Path) -> None:
+def test_profile_command_says_that_it_continues(network: Network, profiled: Profile, tmp_path: Path) -> None:
     (tmp_path / "net.json").write_text(network.to_json())
     interrupted(profiled, network, 100)
     (tmp_path / "partial").rename(tmp_path / "t.npz.partial")

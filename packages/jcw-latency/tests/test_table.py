@@ -75,7 +75,7 @@ def test_a_table_is_read_back_when_it_is_written(
 
 @pytest.mark.parametrize("name", ["scale", "overhead_ms", "quadratic", "reference_ms", "smallest_ms"])
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
-def test_impossible_whole_runs(name: str, value: float) -> None:
+def test_end_to_end_fit_refuses_impossible_values(name: str, value: float) -> None:
     if name == "overhead_ms" and value == -1:
         assert EndToEndFit(overhead_ms=value).of(np.array([3.0])) == 2
         return
@@ -83,7 +83,7 @@ def test_impossible_whole_runs(name: str, value: float) -> None:
         EndToEndFit(**{name: value})
 
 
-def test_whole_runs_cost_something() -> None:
+def test_end_to_end_fit_of_the_smallest_run_is_positive() -> None:
     with pytest.raises(FormatError, match="impossible"):
         EndToEndFit(scale=0.0)
     with pytest.raises(FormatError, match="impossible cost of the smallest"):
@@ -134,7 +134,7 @@ def test_tables_of_several_networks(table: LatencyTable, network: Network) -> No
         replace(table, networks=(network, Network("second", network.nodes))).network()
 
 
-def test_another_engine(table: LatencyTable) -> None:
+def test_table_of_another_device_or_engine_is_refused(table: LatencyTable) -> None:
     table.require(replace(table.device, name="renamed"))
     with pytest.raises(DeviceError, match="versions"):
         table.require(replace(table.device, versions={"formula": "2"}))

@@ -1,4 +1,4 @@
-"""How far predictions are from whole networks that really run (section 4.2 of the paper)."""
+"""``check``: predictions compared with networks that really run (section 4.2 of the paper)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report's section on how good the predictions are."""
+"""The report section ``fidelity``: predicted against measured latency, in numbers and two plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which layer problems to time for a network, each distinct one once."""
+"""Which points a grid has: the layer problems to time for a network, each distinct one once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several tables: joined into one, or held against each other."""
+"""``merge`` and ``compare``: several tables joined into one, or two held against each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables from measurements that were made elsewhere."""
+"""``table_from_arrays``: latency tables from measurements that were made elsewhere."""
 
 from __future__ import annotations
 
