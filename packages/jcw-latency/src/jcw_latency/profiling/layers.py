@@ -25,6 +25,7 @@ from jcw_latency.profiling.progress import Notify, ignore
 from jcw_latency.profiling.reference import Indices, Reference, batches
 from jcw_latency.profiling.samples import Samples
 from jcw_latency.table.table import LatencyTable
+from jcw_latency.table.text import unprintable
 
 _ROUNDS = 3
 """Rounds of one timed batch. More would be cheaper, but a batch's rounds share whatever disturbs them."""
@@ -81,7 +82,7 @@ class LayerProfiler:
             earlier profile has done does not count.
 
     Raises:
-        NetworkError: the network has no layers.
+        NetworkError: the network has no layers, or a name that no table may hold.
     """
 
     def __init__(
@@ -99,6 +100,8 @@ class LayerProfiler:
             raise NetworkError(
                 f"{network.name}: no layer between input and output, so there is nothing to time"
             )
+        if (problem := unprintable([network.name, *(node.name for node in network)])) is not None:
+            raise NetworkError(f"a name in the network cannot stand in a latency table: {problem}; rename it")
         self._network, self._device, self._options, self._kept = network, device, options, kept
         self._notify, self._between = notify, between
         self._reference = Reference(layers, options.busy)

@@ -19,6 +19,7 @@ from jcw_core.protocols import DeviceInfo
 from jcw_latency.table import npz
 from jcw_latency.table.axes import AXES, full_size, layer_axes
 from jcw_latency.table.end_to_end import EndToEndFit
+from jcw_latency.table.text import unprintable
 
 FORMAT = "jcw-table/1"
 _REMEDY = "profile again with `jcw profile`"
@@ -199,7 +200,7 @@ class LatencyTable:
                 grids = tuple(_grid(reader, i, layer) for i, layer in enumerate(document["layers"]))
                 return cls(
                     DeviceInfo(**document["device"]),
-                    tuple(map(Network.from_json, document["networks"])),
+                    tuple(map(_network, document["networks"])),
                     grids,
                     {name: EndToEndFit.from_dict(fit) for name, fit in document["whole"].items()},
                     dict(document["settings"]),
@@ -210,6 +211,14 @@ class LatencyTable:
                 raise reader.error(str(error)) from None
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
                 raise reader.error(f"its metadata is damaged ({error!r})") from None
+
+
+def _network(text: str) -> Network:
+    network = Network.from_json(text)
+    # Its names were escaped as long as they were text within text.
+    if (problem := unprintable([network.name, *(node.name for node in network)])) is not None:
+        raise FormatError(f"the name of a network or node is damaged: {problem}")
+    return network
 
 
 def _grid(reader: npz.Reader, index: int, layer: Mapping[str, Any]) -> LayerGrid:
