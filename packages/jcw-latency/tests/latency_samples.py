@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.hookspecs import hookimpl
+from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.model import Model
@@ -19,6 +20,7 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.network.weight_groups import weight_density
 from jcw_core.options import option
 from jcw_core.protocols import DeviceInfo
+from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyOptions, LatencyTable, profile
 from jcw_latency.table.axes import has_channel_pair
 
@@ -92,6 +94,18 @@ def measured(
 def assert_same_times(one: LatencyTable, other: LatencyTable) -> None:
     for grid, same in zip(one.grids, other.grids, strict=True):
         np.testing.assert_array_equal(grid.ms, same.ms)
+
+
+def is_corner(space: SearchSpace, architecture: Architecture, width: str, density: str) -> bool:
+    values = space.row(architecture)
+    ends = {"low": space.low, "high": space.maximum}
+    return all(
+        value == ends[width if variable.kind == "width" else density][index]
+        for index, (variable, value) in enumerate(zip(space.variables, values, strict=True))
+    )
+
+
+CORNERS = (("low", "low"), ("high", "high"), ("high", "low"), ("low", "high"))
 
 
 class TextExporter:

@@ -96,7 +96,7 @@ def test_json_has_exactly_the_keys_that_the_help_names(table_file: Path) -> None
         invoke("check", table_file, "--networks", 5, "--json").strip().splitlines()[-1]
     )
     documented = ["mape", "max_error", "bias", "kendall_tau", "networks"]
-    further = ["macs_kendall_tau", "method", "slowdown", "points"]
+    further = ["macs_kendall_tau", "method", "slowdown", "verdict", "points"]
     assert sorted(found) == sorted(documented + further)
     assert len(found["points"]) == found["networks"] == 5
     (shown,) = [p for p in build(Registry()).commands["check"].params if p.name == "as_json"]

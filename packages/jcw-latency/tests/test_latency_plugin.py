@@ -13,7 +13,7 @@ import pytest
 from damage import misplace
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from latency_samples import Plugin, assert_same_times
+from latency_samples import CORNERS, Plugin, assert_same_times, is_corner
 
 from jcw_core.errors import FormatError
 from jcw_core.files import read_json
@@ -27,6 +27,7 @@ from jcw_core.run.context import Context
 from jcw_core.run.directory import RunDirectory
 from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable
+from jcw_latency.commands.arguments import space_of
 from jcw_latency.devices.recorded import RecordedPlugin
 from jcw_latency.fidelity.check import Fidelity, Point
 from jcw_latency.profiling.network_timing import random_model
@@ -65,15 +66,19 @@ def registry() -> Registry:
 
 @pytest.fixture
 def context(registry: Registry, network: Network, tmp_path: Path) -> Context:
+    return context_of(registry, network, tmp_path, SPACES[0])
+
+
+def context_of(registry: Registry, network: Network, tmp_path: Path, space: str) -> Context:
     (tmp_path / "net.json").write_text(network.to_json())
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
         """
-        network = { file = "net.json" }
         data = { name = "pixels", holdout = 20 }
         device = { name = "synthetic" }
         latency = { widths = 4, densities = 5, min_rounds = 2, check_networks = 12, check_rounds = 3 }
         """
+        + space
     )
     (tmp_path / "run").mkdir()
     return Context(load_recipe(recipe, registry), registry, RunDirectory(tmp_path / "run"))
@@ -85,7 +90,10 @@ def test_profile_stage(context: Context, table: LatencyTable) -> None:
     context.registry.stages["profile"].run(context)
     read = LatencyTable.read(context.path(records.TABLE))
     assert_same_times(read, table)
-    assert events[-1].done == events[-1].total > 0
+    counted = [event for event in events if event.total]
+    assert counted[-1].done == counted[-1].total
+    # The verdict is a message, which stays in view.
+    assert (events[-1].total, events[-1].detail[:19]) == (0, "latency table good:")
 
 
 def test_profile_stage_tells_what_it_goes_on_from(context: Context) -> None:
@@ -96,6 +104,28 @@ def test_profile_stage_tells_what_it_goes_on_from(context: Context) -> None:
     assert "goes on from" in details[0]
 
 
+SPACES = (
+    'network = { file = "net.json" }',
+    'network = { file = "net.json" }\n[[space.bounds]]\nlayers = "*"\nwidth = 0.75\ndensity = 0.5',
+    'network = { file = "net.json" }\n[[space.bounds]]\nlayers = "block.conv1"\nwidth = 0.25\ndensity = 0.02',
+    'network = { backbone = "resnet18", width = 0.0625 }',
+)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_profile_stage_runs_networks_of_the_runs_space(
+    registry: Registry, network: Network, tmp_path: Path, space: str, exported: list[Architecture]
+) -> None:
+    context = context_of(registry, network, tmp_path, space)
+    context.registry.stages["profile"].run(context)
+    assert all(any(is_corner(context.space, a, *corner) for a in exported) for corner in CORNERS)
+    stages = context.registry.stages
+    assert "space" in (*stages["profile"].reads, stages["profile"].section)
+    if "bounds" not in space:
+        # As the command does.
+        assert space_of(registry, context.network) == context.space
+
+
 def export_models(context: Context, *names: str) -> None:
     rng = np.random.default_rng(0)
     exporter = context.registry.exporters["text"]
@@ -104,13 +134,16 @@ def export_models(context: Context, *names: str) -> None:
     records.write_exports(context.path(records.EXPORTS), {name: {"text": f"{name}.txt"} for name in names})
 
 
-def test_measure_stage(context: Context) -> None:
+def test_measure_stage(context: Context, exported: list[Architecture]) -> None:
     context.registry.stages["profile"].run(context)
     export_models(context, "m1", records.BASELINE)
     stage = context.registry.stages["measure"]
+    exported.clear()
     assert set(stage.needs(context.recipe, context.registry)) == {records.EXPORTS, records.TABLE}
     stage.run(context)
     document = read_json(context.path(records.MEASUREMENTS), kind="jcw-measurements/1")
+    assert document["fidelity"]["verdict"]["level"] == "good"
+    assert all(any(is_corner(context.space, a, *corner) for a in exported) for corner in CORNERS)
     assert set(document["models"]) == {"m1", records.BASELINE}
     whole = LatencyPredictor(LatencyTable.read(context.path(records.TABLE)), context.space).predict(
         context.space.maximum[None]

@@ -14,11 +14,13 @@ from jcw_core.recipe.recipe import Recipe
 from jcw_core.registry import Registry
 from jcw_core.run import records
 from jcw_core.run.context import Context
-from jcw_core.space.space import SearchSpace
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.fidelity.check import check
+from jcw_latency.fidelity.verdict import Verdict, judge
 from jcw_latency.options import LatencyOptions
+from jcw_latency.profiling.members import covering_members
 from jcw_latency.profiling.profile import profile_space
+from jcw_latency.profiling.progress import Notify
 from jcw_latency.table.predictor import LatencyPredictor
 from jcw_latency.table.table import LatencyTable, device_document
 
@@ -29,7 +31,8 @@ class ProfileStage:
     name = "profile"
     section = "latency"
     options: type[Any] | None = LatencyOptions
-    reads = ("network", "data", "device")
+    # The space: the end-to-end fit has to hold where the search goes.
+    reads = ("network", "data", "device", "space")
     makes = (records.TABLE,)
 
     def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
@@ -42,15 +45,16 @@ class ProfileStage:
         device = GuardedDevice.of(context.open_device(), options.timeout, context.registry.exporters)
         scratch = context.directory.scratch(self.name)
         table = profile_space(
-            SearchSpace.of(context.network),
+            context.space,
             device,
             options,
             rng=context.rng(self.name),
             folder=scratch,
             checkpoint=scratch / "samples.npz",
-            notify=context.registry.progress,
+            notify=_told(context),
         )
         table.write(context.path(records.TABLE))
+        _tell_verdict(context, self.name, judge(table, again=_again(context)))
         return ()
 
 
@@ -124,13 +128,30 @@ def _fidelity(context: Context, device: GuardedDevice, options: LatencyOptions) 
         return None
     rng, table = context.rng("check"), LatencyTable.read(context.path(records.TABLE))
     table.require(device.info)
-    return check(
+    found = check(
         LatencyPredictor(table, context.space),
         device,
-        context.space.sample(options.check_networks, rng),
+        covering_members(context.space, options.check_networks, rng),
         rounds=options.check_rounds,
         rng=rng,
         folder=context.directory.scratch("measure"),
         stage="measure",
-        notify=context.registry.progress,
+        notify=_told(context),
     ).to_dict()
+    verdict = judge(table, found, again=_again(context))
+    _tell_verdict(context, "measure", verdict)
+    return {**found, "verdict": verdict.to_dict()}
+
+
+def _told(context: Context) -> Notify:
+    """Hands progress on to the run's listeners."""
+    return lambda event: context.progress(event.stage, event.unit, event.done, event.total, event.detail)
+
+
+def _tell_verdict(context: Context, stage: str, verdict: Verdict) -> None:
+    context.progress(stage, "verdict", 0, 0, str(verdict))
+
+
+def _again(context: Context) -> str:
+    """The command that measures the run's table again, up to the name of an option."""
+    return f"jcw run {context.recipe.path} --set latency."

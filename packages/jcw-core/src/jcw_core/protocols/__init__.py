@@ -7,7 +7,7 @@ from jcw_core.protocols.datasets import Dataset, DatasetPlugin
 from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin
 from jcw_core.protocols.models import Backbone, Exporter
 from jcw_core.protocols.search import Configured, Evaluator, Objective, Selection
-from jcw_core.protocols.stages import Delegating, Progress, ReportSection, Stage
+from jcw_core.protocols.stages import Delegating, Progress, ReportSection, Stage, Summarizing
 
 __all__ = [
     "Backbone",
@@ -26,4 +26,5 @@ __all__ = [
     "ReportSection",
     "Selection",
     "Stage",
+    "Summarizing",
 ]

@@ -87,6 +87,14 @@ class ReportSection(Protocol):
         """HTML of the section's body; see ``jcw_core.report.charts`` for plots."""
 
 
+@runtime_checkable
+class Summarizing(Protocol):
+    """What a ``ReportSection`` may have besides: a line for the end of ``jcw run`` and for ``jcw show``."""
+
+    def summary(self, data: Mapping[str, Any]) -> str:
+        """The line for what ``data`` returned, or ``""``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a stage has come.

@@ -51,8 +51,8 @@ _OPTIONS = (
         "as_json",
         is_flag=True,
         help="Print JSON: mape, max_error, bias, kendall_tau, networks; macs_kendall_tau (of multiply-accumulates as "
-        "predictor), method (networks or layers), slowdown (of the network itself since the profile, or null) and "
-        "points, each with predicted_ms, measured_ms and macs.",
+        "predictor), method (networks or layers), slowdown (of the network itself since the profile, or null), verdict "
+        "(level, reasons and remedy) and points, each with predicted_ms, measured_ms and macs.",
     ),
 )
 
@@ -95,7 +95,7 @@ def _compared(
     seed: int,
     timeout: float,
 ) -> tuple[dict[str, Any], Network, DeviceInfo]:
-    """What ``Fidelity.to_dict`` says, the network at full width, and what it ran on."""
+    """What ``Fidelity.to_dict`` says and the verdict, the network at full width, and what it ran on."""
     import tempfile
 
     import numpy as np
@@ -103,7 +103,9 @@ def _compared(
     from jcw_core.options import Location, parse
     from jcw_latency.devices.guarded import GuardedDevice
     from jcw_latency.fidelity.check import check as compare
+    from jcw_latency.fidelity.verdict import judge
     from jcw_latency.options import LatencyOptions
+    from jcw_latency.profiling.members import covering_members
     from jcw_latency.table.predictor import LatencyPredictor
 
     options = parse(LatencyOptions, {"timeout": timeout}, Location(Path("check")))
@@ -115,15 +117,17 @@ def _compared(
     rng = np.random.default_rng(seed)
     with progress_shown(registry), tempfile.TemporaryDirectory(prefix="jcw-check-") as folder:
         found = compare(
-            LatencyPredictor(table, space), device, space.sample(networks, rng),
+            LatencyPredictor(table, space), device, covering_members(space, networks, rng),
             rounds=rounds, rng=rng, folder=Path(folder), notify=registry.progress,
-        )  # fmt: skip
-    return found.to_dict(), network, device.info
+        ).to_dict()  # fmt: skip
+    verdict = judge(table, found, again=f"jcw profile {network.name} ... --set ")
+    return {**found, "verdict": verdict.to_dict()}, network, device.info
 
 
 def _say(found: dict[str, Any]) -> None:
     """The figures for people."""
     from jcw_latency.fidelity.check import machine
+    from jcw_latency.fidelity.verdict import Verdict
 
     how = (
         "run whole"
@@ -137,3 +141,4 @@ def _say(found: dict[str, Any]) -> None:
     )
     if found["slowdown"] is not None:
         click.echo(machine(found["slowdown"]))
+    click.echo(Verdict.from_dict(found["verdict"]))

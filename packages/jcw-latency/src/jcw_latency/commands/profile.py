@@ -84,6 +84,7 @@ def profile(
     """
     from jcw_core.options import parse
     from jcw_latency.devices.guarded import GuardedDevice
+    from jcw_latency.fidelity.verdict import judge
     from jcw_latency.options import LatencyOptions
 
     settings += ("adaptive=true",) if adaptive else ()
@@ -93,12 +94,7 @@ def profile(
     device = GuardedDevice.of(opened, options.timeout, registry.exporters)
     table = _measured(registry, space, device, options, output, seed)
     click.echo(f"{output}: {len(table.grids)} layers, {table.settings['points']} points")
-    if table.settings["drift"] > options.busy:
-        click.echo(
-            f"warning: the machine was busy or changed its clock: a layer that was timed throughout varied by "
-            f"{table.settings['drift']:.0%}; profile again on an idle machine for a table to rely on",
-            err=True,
-        )
+    click.echo(judge(table, again=f"jcw profile {network} ... --set "), err=True)
 
 
 def _measured(

@@ -14,6 +14,7 @@ from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.options import LatencyOptions
 from jcw_latency.profiling.checkpoint import ProfileCheckpoint
 from jcw_latency.profiling.layers import LayerProfiler
+from jcw_latency.profiling.members import covering_members
 from jcw_latency.profiling.networks import PASSES, NetworkRuns
 from jcw_latency.profiling.progress import Notify, ignore
 from jcw_latency.table.end_to_end import EndToEndFit, fit_end_to_end
@@ -40,7 +41,7 @@ def profile_space(
     that runs none may know what they cost.
 
     Args:
-        space: of which ``options.whole_networks`` members run end to end, its smallest and largest first.
+        space: of which ``options.whole_networks`` members run end to end, its corners first.
         device: open.
         options: how to measure; the device has its own timeout.
         rng: order of points, members and weights.
@@ -58,7 +59,7 @@ def profile_space(
         if device.exporter is None or not count:
             table = LayerProfiler(network, device, options, kept, notify=notify).table(rng, GROUP_SIZE)
             return replace(table, end_to_end=device.end_to_end_fits(network))
-        members = np.vstack([space.low, space.maximum, space.sample(count, rng)])[:count]
+        members = covering_members(space, count, rng)
         # Of two networks once each there is more to learn than of one network twice: one pass.
         runs = NetworkRuns(
             network, [space.architecture(member) for member in members], device,
