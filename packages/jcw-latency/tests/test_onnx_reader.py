@@ -155,6 +155,7 @@ def test_reshapes_to_computed_shapes(read_model: Callable[..., Network]) -> None
     assert network.num_classes == 144
 
 
+@pytest.mark.filterwarnings("ignore:.*share a weight:jcw_core.errors.JcwWarning")
 def test_layers_are_named_after_their_weights(read_model: Callable[..., Network]) -> None:
     names = {"layer1.0.conv1.weight": (4, 4, 1, 1), "onnx::Conv_12": (4, 4, 1, 1)}
     steps = [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import TextIO
+
 import click
 
 from jcw_core.cli.background import leave
-from jcw_core.errors import JcwError
+from jcw_core.errors import JcwError, JcwWarning
 from jcw_core.registry import Registry
 
 
@@ -54,6 +57,7 @@ def main() -> None:
 
 def _run() -> int:
     """The exit status."""
+    _show_warnings_as_lines()
     try:
         registry = Registry()
         status = build(registry).main(prog_name="jcw", standalone_mode=False)
@@ -75,6 +79,26 @@ def _run() -> int:
     except RecursionError as error:
         _say("what was given is nested too deeply", error)
     return 2
+
+
+def _show_warnings_as_lines() -> None:
+    """Print what is meant for users without the file and the line of the code that says it."""
+    usual = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, JcwWarning):
+            click.echo(f"jcw: warning: {' '.join(str(message).split())}", err=True)
+        else:
+            usual(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
 
 
 def _say(message: str, error: BaseException) -> None:
