@@ -139,7 +139,7 @@ def test_measure_stage(context: Context, exported: list[Architecture]) -> None:
     export_models(context, "m1", records.BASELINE)
     stage = context.registry.stages["measure"]
     exported.clear()
-    assert set(stage.needs(context.recipe, context.registry)) == {records.EXPORTS, records.TABLE}
+    assert set(stage.needs(context)) == {records.EXPORTS, records.TABLE}
     stage.run(context)
     document = read_json(context.path(records.MEASUREMENTS), kind="jcw-measurements/1")
     assert document["fidelity"]["verdict"]["level"] == "good"
@@ -158,11 +158,16 @@ def test_measure_stage(context: Context, exported: list[Architecture]) -> None:
     assert section.data(context) == document["fidelity"]
 
 
+MEASURED = {
+    "format": "jcw-measurements/1",
+    "device": {"name": "synthetic", "cpu": "formula", "isa": "none", "threads": 1, "versions": {}},
+    "models": {},
+}
 FIDELITY = Fidelity((Point(1.0, 1.25, 100), Point(2.0, 1.75, 200)), "networks", 0.1).to_dict()
 
 
 def test_report_section_of_measurements(context: Context) -> None:
-    document = {"format": "jcw-measurements/1", "fidelity": FIDELITY}
+    document = MEASURED | {"fidelity": FIDELITY}
     context.path(records.MEASUREMENTS).write_text(json.dumps(document))
     section = context.registry.report_sections["fidelity"]
     page = section.html(section.data(context) or {})
@@ -174,7 +179,7 @@ def test_report_section_of_measurements(context: Context) -> None:
 @given(data=st.data())
 def test_report_section_of_damaged_measurements(context: Context, data: st.DataObject) -> None:
     """One error that names the file, or something to draw."""
-    document = {"format": "jcw-measurements/1", "fidelity": json.loads(json.dumps(FIDELITY))}
+    document = json.loads(json.dumps(MEASURED | {"fidelity": FIDELITY}))
     misplace(data, document)
     context.path(records.MEASUREMENTS).write_text(json.dumps(document))
     section = context.registry.report_sections["fidelity"]
@@ -200,7 +205,7 @@ def test_report_section_of_damaged_measurements(context: Context, data: st.DataO
 )
 def test_report_section_refuses_anything_but_a_check(context: Context, change: dict[str, object]) -> None:
     for found in (FIDELITY | change, [1], 3, "x", {}):
-        document = {"format": "jcw-measurements/1", "fidelity": found}
+        document = MEASURED | {"fidelity": found}
         context.path(records.MEASUREMENTS).write_text(json.dumps(document))
         with pytest.raises(FormatError, match=r"measurements\.json: fidelity is .*, which is no check"):
             context.registry.report_sections["fidelity"].data(context)

@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 
 from jcw_core.errors import FormatError
-from jcw_core.files import write_json
-from jcw_core.recipe.recipe import Recipe
-from jcw_core.registry import Registry
+from jcw_core.protocols import Run
 from jcw_core.run import records
-from jcw_core.run.context import Context
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.fidelity.check import check
 from jcw_latency.fidelity.verdict import Verdict, judge
@@ -22,7 +19,7 @@ from jcw_latency.profiling.members import covering_members
 from jcw_latency.profiling.profile import profile_space
 from jcw_latency.profiling.progress import Notify
 from jcw_latency.table.predictor import LatencyPredictor
-from jcw_latency.table.table import LatencyTable, device_document
+from jcw_latency.table.table import LatencyTable
 
 
 class ProfileStage:
@@ -35,26 +32,26 @@ class ProfileStage:
     reads = ("network", "data", "device", "space")
     makes = (records.TABLE,)
 
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def needs(self, run: Run) -> tuple[str, ...]:
         """Nothing but the device."""
         return ()
 
-    def run(self, context: Context) -> Sequence[str]:
+    def run(self, run: Run) -> Sequence[str]:
         """Write the table."""
-        options = context.options(LatencyOptions)
-        device = GuardedDevice.of(context.open_device(), options.timeout, context.registry.exporters)
-        scratch = context.directory.scratch(self.name)
+        options = run.options(LatencyOptions)
+        device = GuardedDevice.of(run.open_device(), options.timeout, run.registry.exporters)
+        scratch = run.scratch(self.name)
         table = profile_space(
-            context.space,
+            run.space,
             device,
             options,
-            rng=context.rng(self.name),
+            rng=run.rng(self.name),
             folder=scratch,
             checkpoint=scratch / "samples.npz",
-            notify=_told(context),
+            notify=_told(run),
         )
-        table.write(context.path(records.TABLE))
-        _tell_verdict(context, self.name, judge(table, again=_again(context)))
+        table.write(run.path(records.TABLE))
+        _tell_verdict(run, self.name, judge(table, again=_again(run)))
         return ()
 
 
@@ -67,29 +64,27 @@ class MeasureStage:
     reads = ("network", "data", "device", "space", "latency")
     makes = (records.MEASUREMENTS,)
 
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def needs(self, run: Run) -> tuple[str, ...]:
         """The models and the table."""
         return (records.EXPORTS, records.TABLE)
 
-    def run(self, context: Context) -> Sequence[str]:
+    def run(self, run: Run) -> Sequence[str]:
         """Write ``measurements.json``."""
-        options = context.options(LatencyOptions)
-        device = GuardedDevice.of(context.open_device(), options.timeout, context.registry.exporters)
-        document = {
-            "format": "jcw-measurements/1",
-            "device": device_document(device.info),
-            "models": _measure_models(context, device, options),
-            "fidelity": _fidelity(context, device, options),
-        }
-        write_json(context.path(records.MEASUREMENTS), document)
+        options = run.options(LatencyOptions)
+        device = GuardedDevice.of(run.open_device(), options.timeout, run.registry.exporters)
+        records.Measurements(
+            device.info,
+            _measure_models(run, device, options),
+            _fidelity(run, device, options),
+        ).write(run.path(records.MEASUREMENTS))
         return ()
 
 
 def _measure_models(
-    context: Context, device: GuardedDevice, options: LatencyOptions
-) -> Mapping[str, Mapping[str, float] | None]:
+    run: Run, device: GuardedDevice, options: LatencyOptions
+) -> Mapping[str, records.ModelTimes | None]:
     """Times of every exported model by identifier; None on a device that runs no models."""
-    exported = _exported(context, device.model_format)
+    exported = _exported(run, device.model_format)
     if not device.model_format:
         return dict.fromkeys(exported)
     seconds = device.measure_models(list(exported.values()), options.check_rounds)
@@ -98,24 +93,21 @@ def _measure_models(
         timed = column[np.isfinite(column)] * 1e3
         if not timed.size:
             raise FormatError(f"{exported[name]}: device {device.info.name!r} could not run this model")
-        times[name] = {
-            "median_ms": float(np.median(timed)),
-            "min_ms": float(timed.min()),
-            "max_ms": float(timed.max()),
-            "rounds": int(timed.size),
-        }
-    context.progress("measure", "model", len(times), len(times))
+        times[name] = records.ModelTimes(
+            float(np.median(timed)), float(timed.min()), float(timed.max()), int(timed.size)
+        )
+    run.progress("measure", "model", len(times), len(times))
     return times
 
 
-def _exported(context: Context, model_format: str) -> dict[str, Path]:
+def _exported(run: Run, model_format: str) -> dict[str, Path]:
     """The file of every model that the device can run, by identifier."""
-    index = context.path(records.EXPORTS)
+    index = run.path(records.EXPORTS)
     exports = records.read_exports(index)
     try:
         if not model_format:
             return dict.fromkeys(exports, index)
-        return {name: context.path(files[model_format]) for name, files in exports.items()}
+        return {name: run.path(files[model_format]) for name, files in exports.items()}
     except KeyError:
         raise FormatError(
             f"{index}: not every model was exported as {model_format!r}, which the device runs; "
@@ -123,35 +115,35 @@ def _exported(context: Context, model_format: str) -> dict[str, Path]:
         ) from None
 
 
-def _fidelity(context: Context, device: GuardedDevice, options: LatencyOptions) -> Mapping[str, Any] | None:
+def _fidelity(run: Run, device: GuardedDevice, options: LatencyOptions) -> Mapping[str, Any] | None:
     if not device.model_format or not options.check_networks:
         return None
-    rng, table = context.rng("check"), LatencyTable.read(context.path(records.TABLE))
+    rng, table = run.rng("check"), LatencyTable.read(run.path(records.TABLE))
     table.require(device.info)
     found = check(
-        LatencyPredictor(table, context.space),
+        LatencyPredictor(table, run.space),
         device,
-        covering_members(context.space, options.check_networks, rng),
+        covering_members(run.space, options.check_networks, rng),
         rounds=options.check_rounds,
         rng=rng,
-        folder=context.directory.scratch("measure"),
+        folder=run.scratch("measure"),
         stage="measure",
-        notify=_told(context),
+        notify=_told(run),
     ).to_dict()
-    verdict = judge(table, found, again=_again(context))
-    _tell_verdict(context, "measure", verdict)
+    verdict = judge(table, found, again=_again(run))
+    _tell_verdict(run, "measure", verdict)
     return {**found, "verdict": verdict.to_dict()}
 
 
-def _told(context: Context) -> Notify:
+def _told(run: Run) -> Notify:
     """Hands progress on to the run's listeners."""
-    return lambda event: context.progress(event.stage, event.unit, event.done, event.total, event.detail)
+    return lambda event: run.progress(event.stage, event.unit, event.done, event.total, event.detail)
 
 
-def _tell_verdict(context: Context, stage: str, verdict: Verdict) -> None:
-    context.progress(stage, "verdict", 0, 0, str(verdict))
+def _tell_verdict(run: Run, stage: str, verdict: Verdict) -> None:
+    run.progress(stage, "verdict", 0, 0, str(verdict))
 
 
-def _again(context: Context) -> str:
+def _again(run: Run) -> str:
     """The command that measures the run's table again, up to the name of an option."""
-    return f"jcw run {context.recipe.path} --set latency."
+    return f"jcw run {run.recipe.path} --set latency."

@@ -8,21 +8,12 @@ from typing import TYPE_CHECKING
 from jcw_core.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from jcw_core.protocols import Exporter, Stage
+    from jcw_core.protocols import Stage
 
 
 @hookimpl
 def jcw_register_stages() -> Sequence[Stage]:
-    """Retraining and export."""
-    from jcw_retrain.stages import ExportStage, RetrainStage
+    """Retraining."""
+    from jcw_retrain.stages import RetrainStage
 
-    return [RetrainStage(), ExportStage()]
-
-
-@hookimpl
-def jcw_register_exporters() -> Sequence[Exporter]:
-    """Safetensors and ONNX."""
-    from jcw_core.formats.onnx_writer import OnnxExporter
-    from jcw_core.formats.safetensors_file import SafetensorsExporter
-
-    return [SafetensorsExporter(), OnnxExporter()]
+    return [RetrainStage()]

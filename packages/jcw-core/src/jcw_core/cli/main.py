@@ -7,6 +7,7 @@ from typing import TextIO
 
 import click
 
+from jcw_core import providers
 from jcw_core.cli.background import leave
 from jcw_core.errors import JcwError, JcwWarning
 from jcw_core.registry import Registry
@@ -21,20 +22,10 @@ class _Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            package = PROVIDERS.get(args[0])
+            package = providers.COMMANDS.get(args[0])
             raise click.UsageError(
                 f"{error.message} Install {package}." if package else error.message, ctx
             ) from None
-
-
-PROVIDERS = {
-    "profile": "jcw-latency",
-    "predict": "jcw-latency",
-    "check": "jcw-latency",
-    "table": "jcw-latency",
-    "kernels": "jcw-kernels",
-}
-"""Which package to install for a command that is not there."""
 
 
 def build(registry: Registry) -> click.Group:

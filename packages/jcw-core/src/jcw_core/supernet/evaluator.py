@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from jcw_core.run.context import Context
+from jcw_core.protocols import Run
 from jcw_core.space.space import Population, SearchSpace
 from jcw_core.supernet.evaluation import score_subnetwork
 from jcw_core.supernet.options import SupernetOptions
@@ -30,14 +30,14 @@ class SupernetEvaluator:
     in one small network, and the values do not depend on the number of threads.
     """
 
-    def __init__(self, context: Context, metric: Literal["error", "loss"]) -> None:
-        self._context = context
+    def __init__(self, run: Run, metric: Literal["error", "loss"]) -> None:
+        self._run = run
         self._metric = metric
-        self._options = context.options(SupernetOptions)
-        self._module = Slimmable(context.network, context.rng("supernet", "weights"))
-        load_supernet(context, self._module)
-        train, validation = context.dataset("train"), context.dataset("validation")
-        order = context.rng("calibration").permutation(len(train))[: self._options.calibration_images]
+        self._options = run.options(SupernetOptions)
+        self._module = Slimmable(run.network, run.rng("supernet", "weights"))
+        load_supernet(run, self._module)
+        train, validation = run.dataset("train"), run.dataset("validation")
+        order = run.rng("calibration").permutation(len(train))[: self._options.calibration_images]
         arithmetic = self._options.arithmetic
         self._calibration = FixedImages(train, order, BATCH, arithmetic)
         self._validation = FixedImages(validation, np.arange(len(validation)), BATCH, arithmetic)
@@ -50,18 +50,18 @@ class SupernetEvaluator:
         """
         if self._options.mode == "continuous" or self._options.epochs == self._options.shared_epochs:
             return False
-        context, options = self._context, self._options
-        load_supernet(context, self._module)
-        folder = context.directory.scratch("search")
+        run, options = self._run, self._options
+        load_supernet(run, self._module)
+        folder = run.scratch("search")
         path = folder / f"supernet-{generation}-{zlib.crc32(population.tobytes()):08x}.safetensors"
         for old in folder.glob("supernet-*.safetensors"):
             if old != path:
                 old.unlink()
-        images = TrainingImages(context.dataset("train"), options.augmentation, options.arithmetic)
-        with threads(context.recipe.run.threads):
+        images = TrainingImages(run.dataset("train"), options.augmentation, options.arithmetic)
+        with threads(run.recipe.run.threads):
             train_on_population(
-                context, self._module, images, population, generation, path,
-                lambda epoch: context.progress(
+                run, self._module, images, population, generation, path,
+                lambda epoch: run.progress(
                     "search", "supernet epoch", epoch.done, epoch.total, f"generation {generation}, loss {epoch.loss:.3f}"
                 ),
             )  # fmt: skip
@@ -69,7 +69,7 @@ class SupernetEvaluator:
 
     def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
         """One value per architecture, (n,); the share of errors or the mean loss."""
-        count = max(1, min(self._context.recipe.run.threads, len(population)))
+        count = max(1, min(self._run.recipe.run.threads, len(population)))
         with (
             threads(1),
             ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool,
@@ -87,6 +87,6 @@ class SupernetEvaluator:
         return score.error if self._metric == "error" else score.loss
 
 
-def open_evaluator(context: Context, metric: Literal["error", "loss"]) -> SupernetEvaluator:
+def open_evaluator(run: Run, metric: Literal["error", "loss"]) -> SupernetEvaluator:
     """Load the supernet and the images. Raises ``FormatError``, ``DataError``."""
-    return SupernetEvaluator(context, metric)
+    return SupernetEvaluator(run, metric)

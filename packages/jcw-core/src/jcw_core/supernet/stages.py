@@ -10,9 +10,7 @@ from jcw_core.supernet.options import SupernetOptions
 from jcw_core.training.extra import implementation, require
 
 if TYPE_CHECKING:
-    from jcw_core.recipe.recipe import Recipe
-    from jcw_core.registry import Registry
-    from jcw_core.run.context import Context
+    from jcw_core.protocols import Run
 
 
 class SupernetStage:
@@ -24,12 +22,12 @@ class SupernetStage:
     reads = ("run", "network", "data", "space")
     makes = (SUPERNET,)
 
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def needs(self, run: Run) -> tuple[str, ...]:
         """It needs no other stage, but torch: better said before a run begins than in its middle."""
         require()
         return ()
 
-    def run(self, context: Context) -> Sequence[str]:
+    def run(self, run: Run) -> Sequence[str]:
         """Train, and write ``supernet.safetensors``."""
-        implementation("jcw_core.supernet.sharing").train_supernet(context)
+        implementation("jcw_core.supernet.sharing").train_supernet(run)
         return ()

@@ -16,7 +16,6 @@ from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
 from jcw_core.protocols import Closable, Device, DeviceInfo, Exporter
 from jcw_latency.table.end_to_end import EndToEndFit
-from jcw_latency.table.table import device_document
 from jcw_latency.table.text import unprintable
 
 T = TypeVar("T")
@@ -54,7 +53,7 @@ class GuardedDevice:
                 f"{type(device).__name__} describes itself as {self.info!r:.60}, expected a DeviceInfo; tell its author"
             )
         # Before it is timed: it will stand in a table.
-        if (problem := unprintable(device_document(self.info))) is not None:
+        if (problem := unprintable(self.info.to_dict())) is not None:
             raise DeviceError(
                 f"{type(device).__name__} describes itself with text in which {problem}; tell its author"
             )

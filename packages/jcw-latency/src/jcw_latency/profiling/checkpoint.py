@@ -22,7 +22,6 @@ from jcw_latency.profiling import checkpoint_file
 from jcw_latency.profiling.checkpoint_file import KINDS, SavedProfile
 from jcw_latency.profiling.progress import Notify, ignore
 from jcw_latency.profiling.samples import Samples
-from jcw_latency.table.table import device_document
 
 _SAVE_SECONDS = 5.0
 
@@ -47,7 +46,7 @@ class ProfileCheckpoint:
         network: Network,
         notify: Notify = ignore,
     ) -> None:
-        self._path, self._device = path, device_document(device)
+        self._path, self._device = path, device.to_dict()
         self._network = _digest(network.to_json()).hex()
         self._saved = time.monotonic()
         self._own = SavedProfile(self._device, self._network, {kind: {} for kind in KINDS})

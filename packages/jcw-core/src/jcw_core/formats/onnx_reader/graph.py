@@ -144,7 +144,7 @@ def _parse(path: Path) -> ModelProto:
         from google.protobuf.message import DecodeError
         from onnx import ModelProto
     except ImportError:
-        raise JcwError("ONNX files need the package onnx: pip install 'jcw-latency[onnx]'") from None
+        raise JcwError("ONNX files need the package onnx: pip install 'jcw-core[onnx]'") from None
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise FormatError("larger than 2 GiB; export it with its weights in further files")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -92,20 +90,3 @@ def test_equal_batch_norms_that_are_stored_once(read_model: Callable[..., Any]) 
     norms = [step("BatchNormalization", source, "one", "one", "one", "one", name=name, to=name) for source, name in (("x", "a"), ("a", "b"))]  # fmt: skip
     network = read_model(norms, [numbers("one", np.ones(4))])
     assert sum(node.op == "batch_norm" for node in network) == 2
-
-
-def test_commands_print_it_in_one_line(tmp_path: Path) -> None:
-    steps = [
-        step("Conv", "x", "w", name="first", to="a", **WINDOW), step("Conv", "a", "w", name="second", to="b", **WINDOW),
-    ]  # fmt: skip
-    (tmp_path / "net.onnx").write_bytes(
-        model(steps, [tensor("w", (4, 4, 3, 3), "float16")]).SerializeToString()
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "jcw_core", "profile", "net.onnx", "--device", "recorded", "--option", "table=none"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    precision, shared, error = done.stderr.splitlines()
-    assert precision.startswith("jcw: warning: net.onnx: holds float16 in the weights of node 'first'")
-    assert shared.startswith("jcw: warning: net.onnx: nodes 'first', 'second' share a weight")
-    assert error.endswith("none: no such file")

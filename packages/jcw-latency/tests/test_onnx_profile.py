@@ -1,0 +1,57 @@
+"""The commands on an ONNX file: profiled, predicted and checked like any other network."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from click.testing import CliRunner
+from latency_samples import Plugin
+from onnx_models import WINDOW, model, numbers, rich_model, step
+
+from jcw_core.cli.main import build
+from jcw_core.formats.onnx_reader import read_onnx
+from jcw_core.registry import Registry
+from jcw_core.space.space import SearchSpace
+from jcw_latency import LatencyTable
+
+
+def test_profile_predict_and_check_an_onnx_file(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(rich_model())
+    made = tmp_path / "made.npz"
+
+    def jcw(*arguments: object) -> str:
+        command = build(Registry({"synthetic": Plugin()}))
+        done = CliRunner().invoke(command, [str(a) for a in arguments], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    jcw("profile", tmp_path / "net.onnx", "--device", "synthetic", "-o", made, "--set", "widths=2")
+    network = LatencyTable.read(made).network()
+    assert network == read_onnx(tmp_path / "net.onnx")
+    assert {v.name for v in SearchSpace.of(network).variables} == {"stem", "fc"}
+    (tmp_path / "half.json").write_text('{"widths": {"stem": 4}, "densities": {"fc": 0.5}}')
+    (row,) = json.loads(jcw("predict", made, tmp_path / "half.json", "--json"))
+    assert row["latency_ms"] > 0
+    found = json.loads(jcw("check", made, "--networks", 5, "--json").strip().splitlines()[-1])
+    assert found["mape"] < 0.01
+
+
+def test_commands_warn_of_half_precision_and_shared_weights_in_a_line_each(tmp_path: Path) -> None:
+    steps = [
+        step("Conv", "x", "w", name="first", to="a", **WINDOW), step("Conv", "a", "w", name="second", to="b", **WINDOW),
+    ]  # fmt: skip
+    (tmp_path / "net.onnx").write_bytes(
+        model(steps, [numbers("w", np.zeros((4, 4, 3, 3)), np.float16)]).SerializeToString()
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "jcw_core", "profile", "net.onnx", "--device", "recorded", "--option", "table=none"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    precision, shared, error = done.stderr.splitlines()
+    assert precision.startswith("jcw: warning: net.onnx: holds float16 in the weights of node 'first'")
+    assert shared.startswith("jcw: warning: net.onnx: nodes 'first', 'second' share a weight")
+    assert error.endswith("none: no such file")
