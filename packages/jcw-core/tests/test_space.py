@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from jcw_core.errors import ArchitectureError
 from jcw_core.network.architecture import Architecture
+from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.channel_groups import couple
+from jcw_core.network.graph import Network
 from jcw_core.network.shrink import shrink
 from jcw_core.space.bounds import Bound, BoundError
 from jcw_core.space.space import SearchSpace, Variable, is_prunable, prunable_layers
@@ -97,14 +99,35 @@ def test_variables_of_the_small_network() -> None:
     ]
 
 
+def ancestors(network: Network, name: str) -> set[str]:
+    """Operations of all nodes that lie between the input and a node."""
+    return {network[source].op for source in network[name].inputs}.union(
+        *(ancestors(network, source) for source in network[name].inputs)
+    )
+
+
 @given(networks())
 def test_what_is_prunable(network) -> None:
     for node in network:
         grouped = node.op == "conv2d" and node.attributes["groups"] != 1
-        first = node.op == "conv2d" and network[node.inputs[0]].op == "input"
+        first = node.op == "conv2d" and "conv2d" not in ancestors(network, node.name)
         expected = node.op in ("conv2d", "linear") and not grouped and not first
         assert is_prunable(network, node) == expected
         assert (node.name in prunable_layers(network)) == expected
+
+
+@pytest.mark.parametrize("before", ["batch_norm", "relu", "pool", "two"])
+def test_the_first_convolution_is_not_pruned_whatever_stands_before_it(before: str) -> None:
+    net = NetworkBuilder("normalised", (3, 8, 8))
+    if before == "pool":
+        net.pool("pool", "max_pool", 2, 2)
+    else:
+        net.add("before", "relu" if before == "relu" else "batch_norm")
+    if before == "two":
+        net.add("and", "relu")
+    net.conv("first", 8, 3)
+    net.conv("second", 8, 3)
+    assert prunable_layers(net.build()) == ("second",)
 
 
 @pytest.mark.parametrize("key", ["width", "density"])

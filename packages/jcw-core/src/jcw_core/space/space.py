@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -48,7 +48,21 @@ def is_prunable(network: Network, node: Node) -> bool:
     """True for a layer whose weights may be pruned."""
     if node.op == "linear":
         return True
-    return node.op == "conv2d" and node.attributes["groups"] == 1 and network[node.inputs[0]].op != "input"
+    ungrouped = node.op == "conv2d" and node.attributes["groups"] == 1
+    return ungrouped and node.name not in _first_convolutions(network)
+
+
+@lru_cache(maxsize=64)
+def _first_convolutions(network: Network) -> frozenset[str]:
+    """Convolutions that are the first on every path from the input; batch norm or pooling may precede them."""
+    first, behind = set(), set[str]()
+    for node in network:
+        convolution = node.op == "conv2d"
+        if convolution and behind.isdisjoint(node.inputs):
+            first.add(node.name)
+        if convolution or not behind.isdisjoint(node.inputs):
+            behind.add(node.name)
+    return frozenset(first)
 
 
 @dataclass(frozen=True)
