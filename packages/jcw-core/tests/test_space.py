@@ -121,8 +121,10 @@ def test_the_first_convolution_is_not_pruned_whatever_stands_before_it(before: s
     net = NetworkBuilder("normalised", (3, 8, 8))
     if before == "pool":
         net.pool("pool", "max_pool", 2, 2)
+    elif before == "relu":
+        net.add("before", "relu")
     else:
-        net.add("before", "relu" if before == "relu" else "batch_norm")
+        net.batch_norm("before")
     if before == "two":
         net.add("and", "relu")
     net.conv("first", 8, 3)
