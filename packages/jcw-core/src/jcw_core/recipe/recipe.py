@@ -47,7 +47,10 @@ class NetworkOptions:
 class SplitOptions:
     """The keys of ``[data]`` that every dataset takes."""
 
-    holdout: int = option(1000, low=1, help="training images held out for the search")
+    holdout: int = option(2000, low=2, help="training images held out to estimate errors on")
+    reevaluation: float = option(
+        0.5, low=0.01, high=0.99, help="share of these that no search sees, to evaluate its front again"
+    )
 
 
 @dataclass(frozen=True, slots=True)
