@@ -177,8 +177,11 @@ def test_the_supernet_learns_and_evaluation_changes_nothing(tmp_path: Path) -> N
     assert np.array_equal(errors, backwards[::-1])
 
 
+@pytest.mark.parametrize(
+    ("method", "split"), [("evaluate", "validation"), ("reevaluate", "reevaluation")]
+)
 def test_estimates_are_of_images_held_out_and_calibrated_on_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, split: str
 ) -> None:
     context, _ = open_run(tmp_path)
     run(context, until="supernet")
@@ -188,17 +191,43 @@ def test_estimates_are_of_images_held_out_and_calibrated_on_others(
         used.append((images_of(calibration), images_of(batches)))
         return Score(0.0, 0.0)
 
-    def split(name: str) -> list[bytes]:
+    def images(name: str) -> list[bytes]:
         dataset = context.dataset(name)
         return images_of(FixedImages(dataset, np.arange(len(dataset)), 64, Arithmetic()))
 
     monkeypatch.setattr("jcw_core.supernet.evaluator.score_subnetwork", score)
-    SupernetEvaluator(context, "error").evaluate(context.space, generation(context, 0))
+    getattr(SupernetEvaluator(context, "error"), method)(context.space, generation(context, 0))
     assert len(used) == 6
     for calibration, scored in used:
         assert len(set(calibration)) == len(calibration) == 60
-        assert set(calibration) <= set(split("train"))
-        assert scored == split("validation")
+        assert set(calibration) <= set(images("train"))
+        assert scored == images(split)
+    parts = [set(images(name)) for name in ("train", "validation", "reevaluation")]
+    assert set.union(*parts) == set(images("training"))
+    assert sum(map(len, parts)) == len(set.union(*parts))
+
+
+@pytest.mark.parametrize("metric", ["error", "loss"])
+def test_a_front_is_evaluated_again_on_weights_trained_on_it(tmp_path: Path, metric: str) -> None:
+    """Whatever the search trained on before, and whether or not it was killed after that."""
+    context, plugin = open_run(tmp_path, "per-generation")
+    run(context, until="supernet")
+    front, values = generation(context, 5), []
+    for others in ([], [6], [6, 7]):
+        evaluator = SupernetEvaluator(context, metric)  # type: ignore[arg-type]
+        for number in others:
+            evaluator.begin_generation(generation(context, number), number)
+        values.append(evaluator.reevaluate(context.space, front))
+    assert np.array_equal(values[0], values[1])
+    assert np.array_equal(values[0], values[2])
+    untrained = score_untrained(context, front, metric)
+    assert not np.array_equal(values[0], untrained)
+
+
+def score_untrained(context: Context, population: np.ndarray, metric: str) -> np.ndarray:
+    """Values of the supernet as its stage left it."""
+    evaluator = SupernetEvaluator(context, metric)  # type: ignore[arg-type]
+    return evaluator._values(context.space, population, evaluator._held_out("reevaluation"))
 
 
 def images_of(batches: FixedImages) -> list[bytes]:

@@ -36,11 +36,14 @@ class SupernetEvaluator:
         self._options = context.options(SupernetOptions)
         self._module = Slimmable(context.network, context.rng("supernet", "weights"))
         load_supernet(context, self._module)
-        train, validation = context.dataset("train"), context.dataset("validation")
+        train = context.dataset("train")
         order = context.rng("calibration").permutation(len(train))[: self._options.calibration_images]
-        arithmetic = self._options.arithmetic
-        self._calibration = FixedImages(train, order, BATCH, arithmetic)
-        self._validation = FixedImages(validation, np.arange(len(validation)), BATCH, arithmetic)
+        self._calibration = FixedImages(train, order, BATCH, self._options.arithmetic)
+        self._validation = self._held_out("validation")
+
+    def _held_out(self, split: str) -> FixedImages:
+        dataset = self._context.dataset(split)
+        return FixedImages(dataset, np.arange(len(dataset)), BATCH, self._options.arithmetic)
 
     def begin_generation(self, population: Population, generation: int) -> bool:
         """Train on the population when the mode is ``per-generation``; old values then do not hold.
@@ -48,6 +51,23 @@ class SupernetEvaluator:
         Each generation starts from the weights of ``supernet.safetensors``, so that a search which
         was killed needs nothing but the population to go on.
         """
+        return self._train_on(population, generation)
+
+    def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
+        """One value per architecture, (n,); the share of errors or the mean loss."""
+        return self._values(space, population, self._validation)
+
+    def reevaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
+        """``evaluate`` on held-out images that the search has not seen, so that no value chose its architecture.
+
+        When the mode is ``per-generation`` the weights are first trained on these architectures, as for
+        a generation of their own; call ``begin_generation`` before evaluating others again.
+        """
+        self._train_on(population, "reevaluation")
+        return self._values(space, population, self._held_out("reevaluation"))
+
+    def _train_on(self, population: Population, generation: int | str) -> bool:
+        """False when the mode or the epochs leave nothing to train."""
         if self._options.mode == "continuous" or self._options.epochs == self._options.shared_epochs:
             return False
         context, options = self._context, self._options
@@ -67,24 +87,20 @@ class SupernetEvaluator:
             )  # fmt: skip
         return True
 
-    def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
-        """One value per architecture, (n,); the share of errors or the mean loss."""
+    def _values(
+        self, space: SearchSpace, population: Population, batches: FixedImages
+    ) -> NDArray[np.float64]:
+        def value(row: NDArray[np.float64]) -> float:
+            architecture, arithmetic = space.architecture(row), self._options.arithmetic
+            score = score_subnetwork(self._module, architecture, self._calibration, batches, arithmetic)
+            return score.error if self._metric == "error" else score.loss
+
         count = max(1, min(self._context.recipe.run.threads, len(population)))
         with (
             threads(1),
             ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool,
         ):
-            return np.array(list(pool.map(lambda row: self._score(space, row), population)), dtype=np.float64)
-
-    def _score(self, space: SearchSpace, row: NDArray[np.float64]) -> float:
-        score = score_subnetwork(
-            self._module,
-            space.architecture(row),
-            self._calibration,
-            self._validation,
-            self._options.arithmetic,
-        )
-        return score.error if self._metric == "error" else score.loss
+            return np.array(list(pool.map(value, population)), dtype=np.float64)
 
 
 def open_evaluator(context: Context, metric: Literal["error", "loss"]) -> SupernetEvaluator:

@@ -70,7 +70,7 @@ def train_on_population(
     module: Slimmable,
     images: TrainingImages,
     population: Population,
-    generation: int,
+    generation: int | str,
     path: Path,
     report: Callable[[EpochReport], None],
 ) -> None:
