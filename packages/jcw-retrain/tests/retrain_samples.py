@@ -170,5 +170,7 @@ def open_run(
 
 
 if __name__ == "__main__":
-    context, _ = open_run(Path(sys.argv[1]), threads=int(sys.argv[2]), kill_after=int(sys.argv[3]))
+    context, _ = open_run(
+        Path(sys.argv[1]), sys.argv[2], threads=int(sys.argv[3]), kill_after=int(sys.argv[4])
+    )
     run(context, until="export")

@@ -78,9 +78,8 @@ def _spread(front: Front, models: int) -> list[ChosenCandidate]:
     requests = np.linspace(latencies.min(), latencies.max(), count) if count > 1 else [latencies.max()]
     served: dict[int, ChosenCandidate] = {}
     for request in map(float, requests):
-        within = [i for i in np.flatnonzero(latencies <= request) if i not in served]
         below = max((choice.requested_ms for choice in served.values()), default=-np.inf)
-        between = [i for i in within if latencies[i] > below]
+        between = [i for i, latency in enumerate(latencies) if below < latency <= request]
         if between:
             best = min(between, key=lambda i: _badness(front, front.candidates[i]))
             served[best] = ChosenCandidate(front.candidates[best], request)

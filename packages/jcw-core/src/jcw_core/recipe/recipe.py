@@ -98,11 +98,20 @@ class Recipe:
         raise PluginError(f"no installed stage reads {cls.__name__}")
 
     def table(self, name: str) -> Any:
-        """The options of one table, as a stage names it in ``reads``.
+        """The options of one table, or the value of one key, as a stage names them in ``reads``.
+
+        Args:
+            name: ``"TABLE"`` or ``"TABLE.KEY"``.
 
         Raises:
-            PluginError: no recipe has such a table with the stages that are installed.
+            PluginError: no recipe has such a table or key with the stages that are installed.
         """
+        table, dot, key = name.partition(".")
+        if dot:
+            options = self.table(table)
+            if not hasattr(options, key):
+                raise PluginError(f"a plugin reads the recipe key {name}, which its stage does not have")
+            return getattr(options, key)
         if name == "data":
             return {"data": self.data, "split": self.split}
         if name not in self.stages and name not in TABLES:

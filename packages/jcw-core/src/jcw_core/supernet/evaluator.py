@@ -15,12 +15,9 @@ from jcw_core.space.space import Population, SearchSpace
 from jcw_core.supernet.evaluation import score_subnetwork
 from jcw_core.supernet.options import SupernetOptions
 from jcw_core.supernet.sharing import load_supernet, train_on_population
-from jcw_core.training.batches import FixedImages, TrainingImages
+from jcw_core.training.batches import EVALUATED, FixedImages, TrainingImages
 from jcw_core.training.module import Slimmable
 from jcw_core.training.precision import threads
-
-BATCH = 128
-"""Images at a time in calibration and evaluation; larger batches fall out of the cache."""
 
 
 class SupernetEvaluator:
@@ -36,14 +33,13 @@ class SupernetEvaluator:
         self._options = context.options(SupernetOptions)
         self._module = Slimmable(context.network, context.rng("supernet", "weights"))
         load_supernet(context, self._module)
-        train = context.dataset("train")
-        order = context.rng("calibration").permutation(len(train))[: self._options.calibration_images]
-        self._calibration = FixedImages(train, order, BATCH, self._options.arithmetic)
+        count, rng = self._options.calibration_images, context.rng("calibration")
+        self._calibration = FixedImages.drawn(context.dataset("train"), count, rng, self._options.arithmetic)
         self._validation = self._held_out("validation")
 
     def _held_out(self, split: str) -> FixedImages:
         dataset = self._context.dataset(split)
-        return FixedImages(dataset, np.arange(len(dataset)), BATCH, self._options.arithmetic)
+        return FixedImages(dataset, np.arange(len(dataset)), EVALUATED, self._options.arithmetic)
 
     def begin_generation(self, population: Population, generation: int) -> bool:
         """Train on the population when the mode is ``per-generation``; old values then do not hold.
