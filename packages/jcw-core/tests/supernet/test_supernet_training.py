@@ -64,7 +64,7 @@ def test_divergence_names_the_learning_rate(dataset: Blobs, tmp_path: Path) -> N
     module = Slimmable(residual(), np.random.default_rng(0))
     images = TrainingImages(dataset, Augmentation(), Arithmetic())
     options = TrainingOptions(epochs=3, batch_size=20, lr=1e30)
-    with pytest.raises(JcwError, match="layer '.*' is not finite; lower lr"):
+    with pytest.raises(JcwError, match=r"layer '.*' is not finite; lower lr"):
         Training(module, images, options, Arithmetic(), np.random.default_rng, tmp_path / "c").run()
 
 
@@ -72,7 +72,7 @@ LEARNING = [node.name for node in residual() if node.op in ("conv2d", "batch_nor
 
 
 class Spoiling(Method):
-    """Puts a number into the weights or the gradient of a layer at a step."""
+    """Puts a number into the weights or the gradient of a layer at a step, or has the step make it infinite."""
 
     def __init__(self, module: Slimmable, layer: str, kind: str, value: float, step: int) -> None:
         self._weight = module.get_parameter(f"{layer}.weight")
@@ -86,9 +86,11 @@ class Spoiling(Method):
             yield whole
 
     def adjust_gradients(self) -> None:
-        if self._left == 0 and self._kind != "output":
-            assert self._weight.grad is not None
+        assert self._weight.grad is not None
+        if self._left == 0 and self._kind == "gradient":
             self._weight.grad.flatten()[0] = self._value
+        if self._left == 0 and self._kind == "update":
+            self._weight.data.flatten()[0], self._weight.grad.flatten()[0] = self._value, -1e38
 
 
 @pytest.mark.parametrize("layer", LEARNING)
@@ -100,7 +102,7 @@ class Spoiling(Method):
         ("gradient", math.inf, 1e-3, 6, "the gradient of layer {!r}"),
         ("gradient", math.nan, 1e-3, 10, "the gradient of layer {!r}"),
         # A finite gradient after which the weight is infinite, in the last step of an epoch.
-        ("gradient", 1e38, 100.0, 10, "what layer {!r} has learnt"),
+        ("update", 3.4028e38, 1e-3, 10, "what layer {!r} has learnt"),
     ],
 )
 def test_divergence_names_the_layer_and_keeps_the_last_good_epoch(
