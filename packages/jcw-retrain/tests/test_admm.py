@@ -82,6 +82,9 @@ def test_admm_follows_its_equations() -> None:
         z = z + moved - u
         np.testing.assert_allclose(admm.state()["u.conv2"], u, atol=1e-12)
         np.testing.assert_allclose(admm.state()["z.conv2"], z, atol=1e-12)
+        primal = np.linalg.norm(moved - u) / np.linalg.norm(moved)
+        np.testing.assert_allclose(admm.residuals["conv2"][epoch], primal, rtol=1e-6)
+    assert admm.residuals.keys() == {"conv2", "conv3"}
 
 
 def test_admm_brings_weights_near_their_pruned_selves(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -24,6 +24,7 @@ from jcw_core.training.batches import TrainingImages
 from jcw_core.training.module import Slimmable
 from jcw_retrain import jobs as retraining
 from jcw_retrain.options import RetrainOptions, phases
+from jcw_retrain.residuals import read_residuals, residuals_of
 
 PATIENCE = 20
 """Seconds that a thread waits for another; only a test that fails uses them up."""
@@ -88,6 +89,24 @@ def test_models_are_what_their_architecture_says(tmp_path: Path) -> None:
     assert [e.done for e in epochs] == list(range(1, 29))
     assert {e.total for e in epochs} == {28}
     assert sum("admm" in e.detail for e in epochs) == 2 * len(models)
+
+
+def test_residuals_of_admm_are_kept_for_every_pruned_layer_and_epoch(tmp_path: Path) -> None:
+    context, _ = open_run(tmp_path)
+    run(context, until="retrain")
+    for chosen in ChosenModel.read_all(context.path(MODELS)):
+        path = context.path(residuals_of(chosen.id))
+        found = read_residuals(path)
+        assert found.keys() == {layer for layer, d in chosen.architecture.densities.items() if d < 1}
+        assert all(len(values) == 2 and 0 < min(values) <= max(values) < 1 for values in found.values())
+
+
+@pytest.mark.parametrize("content", ['{"a": 1}', '{"a": [null]}', '{"a": [-1.0]}', '{"a": [NaN]}', "[]"])
+def test_damaged_residuals_are_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "admm.json"
+    path.write_text(f'{{"format": "jcw-admm/1", "residuals": {content}}}')
+    with pytest.raises(FormatError, match="residuals"):
+        read_residuals(path)
 
 
 def test_models_have_learnt(tmp_path: Path) -> None:
