@@ -22,8 +22,10 @@ from jcw_core.run.context import Context
 from jcw_core.run.directory import RunDirectory
 from jcw_core.run.pipeline import run
 from jcw_core.run.records import FRONT, Candidate, Front
+from jcw_core.supernet.objective import ERROR, LOSS
 from jcw_core.supernet.stages import SupernetStage
 from jcw_retrain import plugin as retrain_plugin
+from jcw_retrain.rank_fidelity import Sampling, rank_fidelity
 
 torch.set_num_threads(1)
 
@@ -129,6 +131,10 @@ class Plugin:
         return [SearchStage(), SupernetStage()]
 
     @hookimpl
+    def jcw_register_objectives(self) -> list[object]:
+        return [ERROR, LOSS]
+
+    @hookimpl
     def jcw_progress(self, event: Progress) -> None:
         self.events.append(event)
         if len(self.events) == self.kill_after:
@@ -173,4 +179,7 @@ if __name__ == "__main__":
     context, _ = open_run(
         Path(sys.argv[1]), sys.argv[2], threads=int(sys.argv[3]), kill_after=int(sys.argv[4])
     )
-    run(context, until="export")
+    if len(sys.argv) > 5:
+        rank_fidelity(context, Sampling("loss", networks=5, epochs=4, seed=0))
+    else:
+        run(context, until="export")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Lock
 
 import numpy as np
-import torch
 
 from jcw_core.formats.safetensors_file import SafetensorsExporter
 from jcw_core.network.architecture import Architecture
@@ -19,9 +17,9 @@ from jcw_core.run.context import Context
 from jcw_core.run.records import BASELINE, FRONT, MODELS, SUPERNET, ChosenModel, Front
 from jcw_core.training import checkpoint
 from jcw_core.training.batches import FixedImages, TrainingImages
-from jcw_core.training.precision import threads
 from jcw_retrain.choosing import LATENCY, choose
 from jcw_retrain.fitting import Fitting
+from jcw_retrain.lanes import side_by_side
 from jcw_retrain.options import RetrainOptions, phases
 from jcw_retrain.residuals import residuals_of, write_residuals
 
@@ -40,26 +38,12 @@ class Job:
 def retrain(context: Context) -> list[str]:
     """Train the baseline and the chosen models; write their weights and ``models/index.json``.
 
-    Models are trained side by side, one thread each where there are more models than threads: that
-    scales better than several threads in one small network.
-
     Returns:
         the files of weights and of ADMM's residuals, relative to the run.
     """
     jobs = list_jobs(context)
-    count, lanes = context.recipe.run.threads, min(context.recipe.run.threads, len(jobs))
     work = _Work(context, jobs)
-    with threads(count // lanes):
-        pool = ThreadPoolExecutor(lanes, initializer=torch.set_num_threads, initargs=(count // lanes,))
-        try:
-            futures = [pool.submit(work.fit, job) for job in jobs]
-            ended = wait(futures, return_when=FIRST_EXCEPTION).done
-        finally:
-            # Ctrl-C and the failure of one model end the others at their next step.
-            work.stop.set()
-            pool.shutdown(cancel_futures=True)
-    # What ended later was stopped, which is not the failure to tell of.
-    models = [future.result() for future in futures if future in ended]
+    models = side_by_side(work.fit, jobs, context.recipe.run.threads, work.stop)
     ChosenModel.write_all(context.path(MODELS), models)
     return [file for model in models for file in (model.weights, residuals_of(model.id))]
 

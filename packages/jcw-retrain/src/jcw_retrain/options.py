@@ -119,6 +119,20 @@ def phases(options: RetrainOptions, backbone: str) -> Phases:
     return Phases(pretrain, admm, finetune, options.admm.rho)
 
 
+def shortened(phases: Phases, epochs: int) -> Phases:
+    """The same phases within ``epochs`` in all, in their proportions; as they are where they are no longer."""
+    if phases.epochs <= epochs:
+        return phases
+    scale, given = epochs / phases.epochs, (phases.pretrain, phases.admm, phases.finetune)
+    # Ends of phases are rounded, so that the sum holds.
+    ends = [round(sum(one.epochs for one in given[:count]) * scale) for count in range(4)]
+    pretrain, admm, finetune = (
+        replace(one, epochs=end - start, lr_warmup_epochs=one.lr_warmup_epochs * scale)
+        for one, start, end in zip(given, ends, ends[1:], strict=False)
+    )
+    return Phases(pretrain, admm, finetune, phases.rho)
+
+
 def _given(table: PhaseOptions) -> dict[str, Any]:
     found = {f.name: getattr(table, f.name) for f in fields(PhaseOptions)}
     return {name: value for name, value in found.items() if value is not None}

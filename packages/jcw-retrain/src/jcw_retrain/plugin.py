@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from jcw_core.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from jcw_core.protocols import Exporter, Stage
+    import click
+
+    from jcw_core.protocols import Exporter, ReportSection, Stage
 
 
 @hookimpl
@@ -26,3 +28,19 @@ def jcw_register_exporters() -> Sequence[Exporter]:
     from jcw_core.formats.safetensors_file import SafetensorsExporter
 
     return [SafetensorsExporter(), OnnxExporter()]
+
+
+@hookimpl
+def jcw_register_report() -> Sequence[ReportSection]:
+    """How ADMM has converged."""
+    from jcw_retrain.report_section import AdmmSection
+
+    return [AdmmSection()]
+
+
+@hookimpl
+def jcw_register_commands() -> Sequence[click.Command]:
+    """``search fidelity``, which trains networks."""
+    from jcw_retrain import commands
+
+    return [commands.search]

@@ -47,6 +47,7 @@ def run(
     from jcw_core.recipe.recipe import load_recipe
     from jcw_core.run.context import Context
     from jcw_core.run.directory import RunDirectory
+    from jcw_core.run.origin import remember_recipe
     from jcw_core.run.pipeline import check, plan
     from jcw_core.run.pipeline import run as run_stages
 
@@ -61,6 +62,7 @@ def run(
         return
     with continues_from(directory.root), TerminalProgress() as progress:
         registry.add("terminal-progress", progress)
+        remember_recipe(directory, recipe, overrides)
         run_stages(context, until, progress.stage)
     page = directory.path("report.html")
     click.echo(f"report: {page.resolve()}" if until == "report" else f"run: {directory.root.resolve()}")

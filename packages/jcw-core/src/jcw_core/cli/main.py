@@ -30,6 +30,7 @@ PROVIDERS = {
     "check": "jcw-latency",
     "table": "jcw-latency",
     "kernels": "jcw-kernels",
+    "search": "jcw-retrain",
 }
 """Which package to install for a command that is not there."""
 

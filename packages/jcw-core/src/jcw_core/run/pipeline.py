@@ -96,6 +96,11 @@ def run(
             notify(StageEvent(stage.name, "ended", index, len(stages)))
 
 
+def is_finished(context: Context, name: str) -> bool:
+    """True when the files of the stage ``name`` are there and were made from what the recipe says now."""
+    return context.directory.is_finished(name, _inputs_key(context, context.registry.stages[name]))
+
+
 def _inputs_key(context: Context, stage: Stage) -> str:
     """Fingerprint of all that the stage's result depends on: options, files, and who wrote the stage."""
     read = ["run", *stage.reads, stage.section]
