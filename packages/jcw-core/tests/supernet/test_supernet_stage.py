@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -189,7 +190,7 @@ def test_the_supernet_is_trained_on_networks_that_the_variant_of_the_search_visi
     wide, dense = ((rows[:, kind] == context.space.maximum[kind]).all(1).mean() for kind in (widths, ~widths))
     assert (wide == 1) == (variant == "weights")
     assert (dense == 1) == (variant == "channels")
-    assert (0.2 < dense < 0.8) == (variant == "sequential")
+    assert (0.3 < dense < 0.8) == (variant == "sequential")
 
 
 def test_another_variant_trains_the_supernet_anew_and_another_population_does_not(tmp_path: Path) -> None:
@@ -281,26 +282,22 @@ def test_estimates_are_of_images_held_out_and_calibrated_on_others(
 
 
 @pytest.mark.parametrize("metric", ["error", "loss"])
-def test_a_front_is_evaluated_again_on_weights_trained_on_it(tmp_path: Path, metric: str) -> None:
-    """Whatever the search trained on before, and whether or not it was killed after that."""
+def test_a_front_is_evaluated_again_the_same_by_a_run_that_was_resumed(
+    tmp_path: Path, metric: Literal["error", "loss"]
+) -> None:
+    """Whatever the evaluator has trained on before the front, as a generation of its own."""
     context, _ = open_run(tmp_path, "per-generation")
     run(context, until="supernet")
     front, values = generation(context, 5), []
     for others in ([], [6], [6, 7]):
-        evaluator = SupernetEvaluator(context, metric)  # type: ignore[arg-type]
+        evaluator = SupernetEvaluator(context, metric)
         for number in others:
             evaluator.begin_generation(generation(context, number), number)
+        evaluator.begin_generation(front, 8)
         values.append(evaluator.reevaluate(context.space, front))
+        assert not np.array_equal(values[-1], evaluator.evaluate(context.space, front))
     assert np.array_equal(values[0], values[1])
     assert np.array_equal(values[0], values[2])
-    untrained = score_untrained(context, front, metric)
-    assert not np.array_equal(values[0], untrained)
-
-
-def score_untrained(context: Context, population: np.ndarray, metric: str) -> np.ndarray:
-    """Values of the supernet as its stage left it."""
-    evaluator = SupernetEvaluator(context, metric)  # type: ignore[arg-type]
-    return evaluator._values(context.space, population, evaluator._held_out("reevaluation"))
 
 
 def images_of(batches: FixedImages) -> list[bytes]:

@@ -47,23 +47,6 @@ class SupernetEvaluator:
         Each generation starts from the weights of ``supernet.safetensors``, so that a search which
         was killed needs nothing but the population to go on.
         """
-        return self._train_on(population, generation)
-
-    def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
-        """One value per architecture, (n,); the share of errors or the mean loss."""
-        return self._values(space, population, self._validation)
-
-    def reevaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
-        """``evaluate`` on held-out images that the search has not seen, so that no value chose its architecture.
-
-        When the mode is ``per-generation`` the weights are first trained on these architectures, as for
-        a generation of their own; call ``begin_generation`` before evaluating others again.
-        """
-        self._train_on(population, "reevaluation")
-        return self._values(space, population, self._held_out("reevaluation"))
-
-    def _train_on(self, population: Population, generation: int | str) -> bool:
-        """False when the mode or the epochs leave nothing to train."""
         if self._options.mode == "continuous" or self._options.epochs == self._options.shared_epochs:
             return False
         context, options = self._context, self._options
@@ -82,6 +65,17 @@ class SupernetEvaluator:
                 ),
             )  # fmt: skip
         return True
+
+    def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
+        """One value per architecture, (n,); the share of errors or the mean loss."""
+        return self._values(space, population, self._validation)
+
+    def reevaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
+        """``evaluate`` on held-out images that the search has not seen, so that no value chose its architecture.
+
+        As for ``evaluate``, weights are those of the last ``begin_generation``.
+        """
+        return self._values(space, population, self._held_out("reevaluation"))
 
     def _values(
         self, space: SearchSpace, population: Population, batches: FixedImages

@@ -66,7 +66,7 @@ def train_on_population(
     module: Slimmable,
     images: TrainingImages,
     population: Population,
-    generation: int | str,
+    generation: int,
     path: Path,
     report: Callable[[EpochReport], None],
 ) -> None:
