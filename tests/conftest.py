@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from commands import jcw
 from PIL import Image
+from programs import need
 
 RECIPE = """
 [run]
@@ -100,20 +100,12 @@ def variant(workspace: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 ROOT = Path(__file__).parents[1]
-ARM_TOOLS = {
-    "cmake": "cmake",
-    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
-    "qemu-aarch64-static": "qemu-user-static",
-}
-"""Debian package of each program that an emulated ARM machine takes."""
 
 
 @pytest.fixture(scope="session")
 def aarch64_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``jcw-device`` for ARM, built by the commands of the page."""
-    missing = [package for command, package in ARM_TOOLS.items() if shutil.which(command) is None]
-    if missing:
-        pytest.skip(f"no emulated ARM machine; install {' '.join(missing)}")
+    need("cmake", "aarch64-linux-gnu-g++", "qemu-aarch64-static")
     build = tmp_path_factory.mktemp("aarch64")
     page = (ROOT / "docs" / "profiling.md").read_text(encoding="utf-8")
     commands = re.findall(r"^\$ (cmake .*)$", page, re.MULTILINE)

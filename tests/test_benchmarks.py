@@ -2,13 +2,13 @@
 
 import itertools
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from programs import needs
 
 from jcw_kernels import available_isas
 
@@ -120,19 +120,8 @@ def kept_macs(row):
     return row["density"] * taps * inputs * row["out_channels"] * (row["size"] / row["stride"]) ** 2
 
 
-MODEL_TOOLS = {
-    "cmake": "cmake",
-    "g++": "g++",
-    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
-    "qemu-aarch64": "qemu-user",
-    "llvm-mca-19": "llvm-19",
-}
-
-
+@needs("cmake", "g++", "aarch64-linux-gnu-g++", "qemu-aarch64", "llvm-mca-19")
 def test_arm_model(tmp_path):
-    missing = [package for command, package in MODEL_TOOLS.items() if shutil.which(command) is None]
-    if missing:
-        pytest.skip(f"the model counts instructions and cycles; install {' '.join(missing)}")
     options = ["--quick", "--build", str(tmp_path / "build"), "--out", str(tmp_path / "a.json")]
     result = run("arm_model.py", *options)
     assert {"compiler", "llvm-mca"} <= result["versions"].keys()
@@ -171,7 +160,7 @@ int main() {
 """
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="the model of the caches is C++; install g++")
+@needs("g++")
 def test_caches_of_arm_model(tmp_path):
     (tmp_path / "accesses.cpp").write_text(ACCESSES)
     command = [

@@ -19,6 +19,7 @@ from commands import command, environment
 from core_networks import networks
 from hypothesis import given, settings
 
+from jcw_core import plugin as core_plugin
 from jcw_core.errors import DeviceError
 from jcw_core.formats.onnx_reader import read_onnx
 from jcw_core.network.graph import Network
@@ -26,6 +27,7 @@ from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.operations import ACTIVATIONS, OPERATIONS
 from jcw_core.network.problem import LayerProblem
 from jcw_core.options import Location, parse
+from jcw_core.registry import Registry
 from jcw_latency import LatencyTable
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -177,7 +179,6 @@ def test_what_cannot_be_timed_is_one_line(module: ModuleType, tmp_path: Path) ->
     assert "\n" not in str(caught.value)
 
 
-def test_whole_models_need_their_exporter(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert module.OnnxRuntimeDevice(module.Options()).model_format == "onnx"
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    assert module.OnnxRuntimeDevice(module.Options()).model_format == ""
+def test_whole_models_have_an_exporter_in_the_core(module: ModuleType) -> None:
+    core = Registry({"core": core_plugin}, installed=False)
+    assert module.OnnxRuntimeDevice(module.Options()).model_format in core.exporters

@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from jcw_core.cli import main as cli
-from jcw_core.registry import PROVIDERS, Registry
+from jcw_core import providers
+from jcw_core.registry import Registry
 
 PACKAGES = sorted((Path(__file__).parents[1] / "packages").iterdir())
 FAMILIES = ("backbones", "devices", "objectives", "selections", "datasets", "exporters", "stages")
@@ -38,9 +38,11 @@ def test_every_built_in_name_says_what_to_install() -> None:
                 expected |= dict.fromkeys(names, provider(distribution, member))
         assert not registry.failures
     # Whoever reads the error has jcw-core.
-    assert {name: package for name, package in expected.items() if package != "jcw-core"} == PROVIDERS
+    assert {name: package for name, package in expected.items() if package != "jcw-core"} == providers.PLUGINS
 
 
 def test_every_command_says_what_to_install() -> None:
     expected = {name: package for package, registry in packages() for name in registry.commands}
-    assert {name: package for name, package in expected.items() if package != "jcw-core"} == cli.PROVIDERS
+    assert {
+        name: package for name, package in expected.items() if package != "jcw-core"
+    } == providers.COMMANDS

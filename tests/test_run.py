@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import jcw, start, wait_for
+from safetensors.numpy import load_file
 
 import jcw_kernels
+from jcw_core.network.weight_groups import weight_density
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_core.run.context import Context
@@ -121,6 +123,19 @@ def test_the_report_keeps_its_contract(measured: Path) -> None:
         assert model["macs"] > 0
         assert model["kept_weights"] > 0
     assert report["baseline"]["macs"] > max(m["macs"] for m in report["models"])
+
+
+def test_what_the_report_says_is_kept_is_what_is_exported(measured: Path) -> None:
+    report = json.loads((measured / "report.json").read_text())
+    layers = [layer["name"] for layer in report["layers"]]
+    for model in (report["baseline"], *report["models"]):
+        weights = load_file(measured / "models" / model["id"] / "model.safetensors")
+        assert list(model["kept"]) == layers
+        for layer, kept in model["kept"].items():
+            weight = weights[f"{layer}.weight"]
+            assert kept["channels"] == len(weight)
+            groups = weight[0].size * -(-len(weight) // 4)
+            assert weight_density(weight) <= kept["density"] + 1 / groups
 
 
 def test_test_error_is_that_of_the_file_in_the_engine(measured: Path, workspace: Path) -> None:

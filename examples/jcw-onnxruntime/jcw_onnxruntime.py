@@ -11,7 +11,6 @@ import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +53,10 @@ class OnnxRuntime:
 class OnnxRuntimeDevice:
     """The machine that runs this; see ``jcw_core.protocols.Device``."""
 
+    model_format = "onnx"
+
     def __init__(self, options: Options) -> None:
         self._options = options
-        # Whole models are files of the exporter "onnx", which jcw-retrain registers.
-        self.model_format = "onnx" if find_spec("jcw_retrain") else ""
 
     def describe(self) -> DeviceInfo:
         """Processor, threads and version."""

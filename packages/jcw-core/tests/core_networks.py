@@ -73,7 +73,7 @@ def _append(
     shape = shapes[source]
     same = [other for other, found in shapes.items() if found == shape]
     if len(shape) == 1:
-        net.linear(name, draw(st.integers(1, 9)), source=source, bias=draw(st.booleans()))
+        _append_flat(draw, net, name, source, shapes)
         return
     channels, height, width = shape
     gates = [other for other, found in shapes.items() if found == (channels, 1, 1)]
@@ -146,6 +146,45 @@ def _append(
         net.add(name, draw(st.sampled_from(sorted(ACTIVATIONS))), source)
 
 
+FLAT = ("linear", "linear", "batch_norm", "add", "mul", "concat", "flatten", "act")
+"""Operations that take flat vectors."""
+
+
+def _append_flat(
+    draw: st.DrawFn, net: NetworkBuilder, name: str, source: str, shapes: dict[str, tuple[int, ...]]
+) -> None:
+    same = [other for other, found in shapes.items() if found == shapes[source]]
+    flat = [other for other, found in shapes.items() if len(found) == 1]
+    kind = draw(st.sampled_from(FLAT))
+    if kind == "linear":
+        # Few widths, so that there is something to add.
+        net.linear(name, draw(st.sampled_from([1, 5, 9])), source=source, bias=draw(st.booleans()))
+    elif kind == "batch_norm":
+        net.batch_norm(name, source=source)
+    elif kind in ("add", "mul"):
+        net.add(name, kind, source, draw(st.sampled_from(same)))
+    elif kind == "concat":
+        net.add(name, kind, *draw(st.lists(st.sampled_from(flat), min_size=1, max_size=3)))
+    else:
+        net.add(name, kind if kind == "flatten" else draw(st.sampled_from(sorted(ACTIVATIONS))), source)
+
+
+@st.composite
+def flat_tails(draw: st.DrawFn) -> Network:
+    """A network that soon is flat, with operations of every kind that flat vectors take after that."""
+    net = NetworkBuilder("flat", (2, 3, 3))
+    net.conv("conv", draw(st.integers(1, 9)), 3)
+    if draw(st.booleans()):
+        net.add("pool", "global_avg_pool")
+    net.add("flat", "flatten")
+    shapes = {"flat": net.shape("flat")}
+    for index in range(draw(st.integers(1, 8))):
+        name, source = f"n{index}", draw(st.sampled_from(list(shapes)[-4:]))
+        _append_flat(draw, net, name, source, shapes)
+        shapes[name] = net.shape(name)
+    return net.build()
+
+
 def random_weights(network: Network, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
     """Values of every parameter and statistic; variances are positive."""
     shapes = {**network.parameter_shapes, **network.buffer_shapes}
@@ -195,8 +234,11 @@ def _apply(node: Node, inputs: list[Array], weights: Mapping[str, NDArray[np.flo
     if node.op == "linear":
         return own["weight"] @ x + own.get("bias", 0)
     if node.op == "batch_norm":
-        scale = own["weight"] / np.sqrt(own["running_var"] + node.attributes["eps"])
-        return (x - own["running_mean"][:, None, None]) * scale[:, None, None] + own["bias"][:, None, None]
+        mean, var, weight, bias = (
+            own[key].reshape(-1, *[1] * (x.ndim - 1))
+            for key in ("running_mean", "running_var", "weight", "bias")
+        )
+        return (x - mean) / np.sqrt(var + node.attributes["eps"]) * weight + bias
     if node.op in ("max_pool", "avg_pool"):
         fill = -np.inf if node.op == "max_pool" else 0.0
         windows = _windows(node, x, fill)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jcw_core.report.charts import Series, bars, histogram, plot, ticks
+from jcw_core.report.charts import Series, bars, histogram, plot
+from jcw_core.report.svg import ticks
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
 

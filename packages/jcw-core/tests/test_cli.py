@@ -118,7 +118,13 @@ def test_a_dry_run_checks_the_recipe_and_lists_the_stages(tmp_path: Path) -> Non
     (tmp_path / "recipe.toml").write_text(WORKS)
     dry = ("run", "recipe.toml", "--until", "supernet", "--dry-run")
     done = jcw(*dry, cwd=tmp_path)
-    assert (done.returncode, done.stdout.split()) == (0, ["supernet", "->", "supernet.safetensors"])
+    assert done.returncode == 0
+    stage, *whole = done.stdout.splitlines()
+    assert stage.split() == ["supernet", "->", "supernet.safetensors"]
+    assert whole == [
+        "kept whole: fc: all channels, as it makes the network's output",
+        "kept whole: conv1: all weights, as it is the first convolution",
+    ]
     assert "recipe.toml:5: [data]: " in one_line(jcw(*dry, "--set", "data.path=nowhere", cwd=tmp_path))
     assert not (tmp_path / "runs").exists()
 
@@ -204,6 +210,28 @@ def test_help_names_every_command(tmp_path: Path) -> None:
 
 def test_networks_lists_the_backbones(tmp_path: Path) -> None:
     assert "11,689,512" in jcw("networks", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_a_network_is_listed_with_what_a_search_may_take(tmp_path: Path, from_file: bool) -> None:
+    chosen = "mobilenet_v1"
+    if from_file:
+        chosen = "net.json"
+        (tmp_path / chosen).write_text(jcw("networks", "--json", "mobilenet_v1", cwd=tmp_path).stdout)
+    done = jcw("networks", chosen, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = {words[0]: words[1:] for words in (line.split() for line in done.stdout.splitlines())}
+    assert rows["conv"] == ["32", "10,838,016", "channels", "conv"]
+    assert rows["block1.depthwise"] == ["32", "3,612,672", "channels", "conv"]
+    assert rows["block1.pointwise"] == ["64", "25,690,112", "channels,", "weights", "block1.pointwise"]
+    assert rows["classifier"] == ["1000", "1,024,000", "weights"]
+    assert "kept whole: classifier: all channels, as it makes the network's output" in done.stdout
+    assert "block4.depthwise and 9 more: all weights, as each is depthwise" in done.stdout
+
+
+def test_a_network_that_is_not_there(tmp_path: Path) -> None:
+    assert "unknown backbone 'resnet'" in one_line(jcw("networks", "resnet", cwd=tmp_path))
+    assert "none.json" in one_line(jcw("networks", "none.json", cwd=tmp_path))
 
 
 def test_a_network_printed_as_json_is_read_back(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_errors_name_the_node() -> None:
         Node("s", "softmax", ("input",))
     with pytest.raises(NetworkError, match="1 inputs, expected 2"):
         Node("a", "add", ("input",))
-    with pytest.raises(NetworkError, match="'input' is empty or used twice"):
+    with pytest.raises(NetworkError, match="'input' is used twice"):
         Network("net", (start, start, end))
     with pytest.raises(NetworkError, match="reads 'late', which is not defined before it"):
         Network("net", (start, Node("r", "relu", ("late",)), Node("late", "relu", ("input",)), end))
@@ -185,3 +185,32 @@ def test_a_file_that_holds_no_network_is_named(tmp_path: Path, content: bytes | 
         path.write_bytes(content)
     with pytest.raises(NetworkError, match=r"net\.json: "):
         Network.read(path)
+
+
+UNPRINTABLE = st.characters(categories=["Cc", "Cs", "Cn", "Zl", "Zp", "Cf"])
+
+
+@given(st.text(max_size=5), UNPRINTABLE, st.text(max_size=5))
+def test_names_that_cannot_be_printed_are_refused(before: str, character: str, after: str) -> None:
+    """NUL, escapes and halves of surrogate pairs: no path, no JSON file in UTF-8 and no terminal takes them."""
+    name = before + character + after
+    document = json.loads(small_resnet().to_json())
+    for changed in (
+        {**document, "name": name},
+        {**document, "nodes": [{**document["nodes"][0], "name": name}]},
+    ):
+        with pytest.raises(NetworkError, match=r"name .* cannot be printed; rename it") as error:
+            Network.from_json(json.dumps(changed))
+        assert str(error.value).isprintable()
+
+
+def test_names_that_are_empty_are_refused() -> None:
+    with pytest.raises(NetworkError, match="node name '' is empty"):
+        Node("", "relu", ("x",))
+    with pytest.raises(NetworkError, match="network name '' is empty"):
+        Network("", small_resnet().nodes)
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=9))
+def test_names_in_any_script_are_taken(name: str) -> None:
+    assert Network.from_json(Network(name, small_resnet().nodes).to_json()).name == name

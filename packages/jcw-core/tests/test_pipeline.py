@@ -47,7 +47,7 @@ class ToyStage:
     def makes(self) -> tuple[str, ...]:
         return (f"{self.name}.txt",)
 
-    def needs(self, recipe: object, registry: object) -> tuple[str, ...]:
+    def needs(self, run: object) -> tuple[str, ...]:
         return self.needed
 
     def run(self, context: Context) -> Sequence[str]:

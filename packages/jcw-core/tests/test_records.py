@@ -1,4 +1,4 @@
-"""Fronts and chosen models: read as they were written, and damaged ones are one error."""
+"""What stages hand to each other: read as it was written, and damaged files are one error."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from hypothesis import strategies as st
 from jcw_core.errors import FormatError
 from jcw_core.files import write_json
 from jcw_core.network.architecture import Architecture
+from jcw_core.protocols import DeviceInfo
 from jcw_core.run.records import (
     Candidate,
     ChosenModel,
+    Evaluation,
     Front,
+    Measurements,
+    ModelScore,
+    ModelTimes,
     is_amount,
     is_finite,
     read_exports,
@@ -33,6 +38,12 @@ FRONT = Front(
     {"generations": 2},
 )
 MODEL = ChosenModel("m1", Architecture({"a": 4}, {}), 1.0, 0.9, 0.1, 100, "models/m1.safetensors")
+MEASUREMENTS = Measurements(
+    DeviceInfo("host", "a processor", "avx2", 2, {"engine": "1.0"}),
+    {"baseline": ModelTimes(2.0, 1.5, 2.5, 20), "m1": None},
+    {"mape": 0.1, "points": []},
+)
+EVALUATION = Evaluation({"baseline": ModelScore(0.25, 80), "m1": ModelScore(0.5, 80)})
 
 
 def test_records_read_what_they_wrote(tmp_path: Path) -> None:
@@ -40,8 +51,28 @@ def test_records_read_what_they_wrote(tmp_path: Path) -> None:
     assert Front.read(tmp_path / "front.json") == FRONT
     ChosenModel.write_all(tmp_path / "index.json", [MODEL])
     assert ChosenModel.read_all(tmp_path / "index.json") == [MODEL]
+    MEASUREMENTS.write(tmp_path / "measurements.json")
+    assert Measurements.read(tmp_path / "measurements.json") == MEASUREMENTS
+    EVALUATION.write(tmp_path / "evaluation.json")
+    assert Evaluation.read(tmp_path / "evaluation.json") == EVALUATION
     write_exports(tmp_path / "exports.json", {"m1": {"jcw": "models/m1.jcw"}})
     assert read_exports(tmp_path / "exports.json") == {"m1": {"jcw": "models/m1.jcw"}}
+
+
+def test_measurements_and_evaluation_keep_their_keys(tmp_path: Path) -> None:
+    """Other programs read these files by key."""
+    MEASUREMENTS.write(tmp_path / "measurements.json")
+    assert (tmp_path / "measurements.json").read_text() == (
+        '{\n  "format": "jcw-measurements/1",\n  "device": {\n    "name": "host",\n    "cpu": "a processor",\n'
+        '    "isa": "avx2",\n    "threads": 2,\n    "versions": {\n      "engine": "1.0"\n    }\n  },\n'
+        '  "models": {\n    "baseline": {\n      "median_ms": 2.0,\n      "min_ms": 1.5,\n      "max_ms": 2.5,\n'
+        '      "rounds": 20\n    },\n    "m1": null\n  },\n  "fidelity": {\n    "mape": 0.1,\n    "points": []\n  }\n}\n'
+    )
+    Evaluation({"m1": ModelScore(0.5, 80)}).write(tmp_path / "evaluation.json")
+    assert (tmp_path / "evaluation.json").read_text() == (
+        '{\n  "format": "jcw-evaluation/1",\n  "models": {\n    "m1": {\n      "test_error": 0.5,\n      "images": 80\n'
+        "    }\n  }\n}\n"
+    )
 
 
 @pytest.mark.parametrize("files", [None, ["m1.jcw"], {"jcw": 3}, {"jcw": ""}])
@@ -107,21 +138,33 @@ def test_fronts_hold_numbers(tmp_path: Path, place: tuple[Any, ...], value: obje
         Front.read(path)
 
 
+FILES = [
+    (FRONT.write, Front.read),
+    (lambda path: ChosenModel.write_all(path, [MODEL]), ChosenModel.read_all),
+    (MEASUREMENTS.write, Measurements.read),
+    (EVALUATION.write, Evaluation.read),
+]
+
+
 @given(st.data())
 def test_damaged_records_are_one_error(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("records") / "record.json"
-    kind = data.draw(st.sampled_from(["front", "models"]))
-    FRONT.write(path) if kind == "front" else ChosenModel.write_all(path, [MODEL])
+    write, read = data.draw(st.sampled_from(FILES))
+    write(path)
     document = json.loads(path.read_text())
     misplace(data, document)
     path.write_text(json.dumps(document))
     try:
-        found = (Front.read if kind == "front" else ChosenModel.read_all)(path)
+        found: Any = read(path)
     except FormatError as error:
         assert str(path) in str(error)  # noqa: PT017
     else:
         for candidate in found.candidates if isinstance(found, Front) else ():
             assert all(map(math.isfinite, candidate.objectives.values()))
+        if isinstance(found, Measurements):
+            assert all(is_amount(times.median_ms) for times in found.models.values() if times is not None)
+        if isinstance(found, Evaluation):
+            assert all(is_amount(score.test_error) for score in found.models.values())
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 10**400, -(10**400), True, None, "1", [1]])

@@ -2,121 +2,45 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from core_networks import flat_tails, networks, random_weights
 from damage import misplace
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from report_samples import DEVICE, HALF, chosen, context_of, write_run
 
+from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
+from jcw_core.backbones.resnet import resnet18
 from jcw_core.cli.commands import show
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import write_json
-from jcw_core.hookspecs import hookimpl
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.builder import NetworkBuilder
-from jcw_core.options import option
-from jcw_core.recipe.recipe import load_recipe
-from jcw_core.registry import Registry
-from jcw_core.report.stages import ReportStage, assemble
+from jcw_core.network.graph import Network
+from jcw_core.network.shrink import shrink_weights
+from jcw_core.network.weight_groups import density_mask, group_norms
+from jcw_core.report.stages import ReportStage, assemble, kept_by_layer
 from jcw_core.run import records
 from jcw_core.run.context import Context
-from jcw_core.run.directory import RunDirectory
-
-DEVICE = {"name": "toy", "cpu": "CPU <1>", "isa": "scalar", "threads": 1, "versions": {}}
-HALF = Architecture({"one": 8}, {"two": 0.5})
-
-
-class Images:
-    classes = ("a", "b")
-    mean = std = (0.5,)
-    image_shape = (1, 8, 8)
-    labels = np.arange(20, dtype=np.int64) % 2
-
-    def __len__(self) -> int:
-        return 20
-
-    def images(self, indices: NDArray[np.intp]) -> NDArray[np.uint8]:
-        return np.zeros((len(indices), 1, 8, 8), dtype=np.uint8)
-
-
-class Plugin:
-    @dataclass(frozen=True)
-    class Options:
-        size: int = option(20)
-
-    name = "toy"
-    options = Options
-
-    def open(self, split: str, options: Any) -> Images:
-        return Images()
-
-    @hookimpl
-    def jcw_register_datasets(self) -> Sequence[Any]:
-        return [self]
-
-    @hookimpl
-    def jcw_register_report(self) -> Sequence[Any]:
-        return [Section()]
-
-
-class Section:
-    name, title, order = "extra", "An extra", 1
-
-    def data(self, context: Context) -> Mapping[str, Any]:
-        return {"answer": 42}
-
-    def html(self, data: Mapping[str, Any]) -> str:
-        return f"<p>It is {data['answer']}.</p>"
+from jcw_core.space.space import SearchSpace
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
-    net = NetworkBuilder("toy", (1, 8, 8))
-    net.conv("one", 16, 3)
-    net.conv("two", 16, 3)
-    net.add("pool", "global_avg_pool")
-    net.add("flat", "flatten")
-    net.linear("fc", 2)
-    (tmp_path / "toy.json").write_text(net.build().to_json())
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text('[network]\nfile = "toy.json"\n[data]\nname = "toy"\nholdout = 4\n')
-    registry = Registry({"toy": Plugin()}, installed=False)
-    made = Context(load_recipe(recipe, registry), registry, RunDirectory(tmp_path / "run"))
+    made = context_of(tmp_path)
     write_run(made)
     return made
-
-
-def write_run(context: Context) -> None:
-    """What the stages before the report leave behind."""
-    candidate = records.Candidate(HALF, {"latency": 1.0, "error": 0.3})
-    records.Front("toy", {"latency": "ms", "error": ""}, [candidate]).write(context.path(records.FRONT))
-    models = [
-        records.ChosenModel(records.BASELINE, Architecture({}, {}), None, 2.0, None, 2480, "models/b"),
-        records.ChosenModel("m1", HALF, 1.2, 1.0, 0.3, 700, "models/m1"),
-    ]
-    records.ChosenModel.write_all(context.path(records.MODELS), models)
-    files = {m.id: {"jcw": f"models/{m.id}.jcw"} for m in models}
-    for name in files.values():
-        context.path(name["jcw"]).write_bytes(b"12345")
-    records.write_exports(context.path(records.EXPORTS), files)
-    times = {"baseline": {"median_ms": 2.2}, "m1": {"median_ms": 1.1}}
-    write_json(
-        context.path(records.MEASUREMENTS),
-        {"format": "jcw-measurements/1", "device": DEVICE, "models": times},
-    )
-    errors = {"baseline": {"test_error": 0.1}, "m1": {"test_error": 0.105}}
-    write_json(context.path(records.EVALUATION), {"format": "jcw-evaluation/1", "models": errors})
 
 
 def test_report_has_the_keys_that_others_read(context: Context) -> None:
@@ -130,12 +54,18 @@ def test_report_has_the_keys_that_others_read(context: Context) -> None:
     assert model == {
         "id": "m1",
         "architecture": HALF.to_dict(),
+        "kept": {
+            "one": {"channels": 8, "density": 1.0},
+            "two": {"channels": 16, "density": 0.5},
+            "fc": {"channels": 2, "density": 1.0},
+        },
         "kept_weights": 700,
         "file": "models/m1.jcw",
         "file_bytes": 5,
         "requested_latency_ms": 1.2,
         "predicted_latency_ms": 1.0,
         "measured_latency_ms": 1.1,
+        "meets_budget": True,
         "search_error": 0.3,
         "test_error": 0.105,
     }
@@ -288,3 +218,124 @@ def test_a_measurement_that_means_nothing(
     context.path(name).write_text(json.dumps(document))
     with pytest.raises(FormatError, match=message):
         assemble(context)
+
+
+def shares(page: str, model: str) -> dict[str, list[tuple[str, float]]]:
+    """The bars of one model on a page, by what they show: layer and share, in the order of the page."""
+    chart = re.search(rf"<summary>{model}</summary>(<svg.*?</svg>)", page)
+    assert chart is not None
+    found: dict[str, list[tuple[str, float]]] = {"channels": [], "density": []}
+    rects = ElementTree.fromstring(chart[1]).iter("rect")
+    full = max(float(r.attrib["width"]) for r in rects)
+    for rect in ElementTree.fromstring(chart[1]).iter("rect"):
+        if (title := rect.find("title")) is not None:
+            layer, kind, percent = re.fullmatch(r"(.*): (channels|density) (\d+)%", title.text or "").groups()
+            assert float(rect.attrib["width"]) == pytest.approx(full * int(percent) / 100, abs=0.006 * full)
+            found[kind].append((layer, int(percent) / 100))
+    return found
+
+
+def kept_of(network: Network, architecture: Architecture) -> dict[str, tuple[int, float, int]]:
+    """Output channels, density and weight groups of each layer's tensor as it is exported."""
+    weights = shrink_weights(network, architecture, random_weights(network, np.random.default_rng(0)))
+    found = {}
+    for node in network:
+        if node.op in ("conv2d", "linear"):
+            weight = weights[f"{node.name}.weight"]
+            density = architecture.densities.get(node.name, 1.0)
+            norms = group_norms(weight * density_mask(weight, density), 1)
+            found[node.name] = (len(weight), float(np.mean(norms > 0)), norms.size)
+    return found
+
+
+@pytest.mark.parametrize("build", [resnet18, mobilenet_v2])
+@pytest.mark.parametrize("seed", range(3))
+def test_bars_are_those_of_the_exported_tensors(tmp_path: Path, build: Any, seed: int) -> None:
+    """Of every layer, in the network's order, those of a coupled group included."""
+    network = build(width=0.25, input_size=8, num_classes=2, in_channels=1)
+    context = context_of(tmp_path, network)
+    architecture = context.space.architecture(context.space.sample(1, np.random.default_rng(seed))[0])
+    write_run(context, [chosen("m1", architecture)])
+    ReportStage().run(context)
+    found = shares(context.path("report.html").read_text(), "m1")
+    expected = kept_of(network, architecture)
+    full = {layer: network.shapes[layer][0] for layer in expected}
+    assert (
+        [layer for layer, _ in found["channels"]]
+        == [layer for layer, _ in found["density"]]
+        == list(expected)
+    )
+    for (layer, channels), (_, density) in zip(found["channels"], found["density"], strict=True):
+        assert channels == pytest.approx(expected[layer][0] / full[layer], abs=0.006)
+        # A tensor of few weight groups only comes near the density that the search chose.
+        assert density == pytest.approx(expected[layer][1], abs=0.006 + 1 / expected[layer][2])
+
+
+@settings(max_examples=100)
+@given(networks() | flat_tails(), st.integers(0, 2**32 - 1))
+def test_what_is_kept_is_what_is_exported(network: Network, seed: int) -> None:
+    space = SearchSpace.of(network, step=1)
+    architecture = space.architecture(space.sample(1, np.random.default_rng(seed))[0])
+    kept = kept_by_layer(network, architecture)
+    assert {layer: k["channels"] for layer, k in kept.items()} == {
+        layer: channels for layer, (channels, _, _) in kept_of(network, architecture).items()
+    }
+    assert {layer: k["density"] for layer, k in kept.items()} == {
+        layer: architecture.densities.get(layer, 1.0) for layer in kept
+    }
+
+
+def test_the_page_says_what_stays_whole_and_why(tmp_path: Path) -> None:
+    net = NetworkBuilder("grouped", (1, 8, 8))
+    net.conv("first", 16, 3)
+    net.conv("grouped", 16, 3, groups=4)
+    net.conv("small", 4, 1)
+    net.conv("last", 16, 1)
+    net.depthwise("dw", 3)
+    net.add("pool", "global_avg_pool")
+    net.add("flat", "flatten")
+    net.linear("fc", 2)
+    context = context_of(tmp_path, net.build())
+    write_run(context, [chosen("m1", Architecture({"last": 8}, {}))])
+    ReportStage().run(context)
+    page = html.unescape(re.sub("<[^>]+>", "\n", context.path("report.html").read_text()))
+    for line in (
+        "first: all channels, as it feeds the grouped convolution 'grouped'",
+        "grouped: all channels, as it is a grouped convolution of 4 groups that is not depthwise",
+        "small: all channels, as it has 4 channels, one step of 4",
+        "fc: all channels, as it makes the network's output",
+        "first: all weights, as it is the first convolution",
+        "grouped: all weights, as it is a grouped convolution",
+        "dw: all weights, as it is depthwise",
+    ):
+        assert f"\n{line}\n" in page
+
+
+@pytest.mark.parametrize(
+    ("requested", "measured", "meets", "words"),
+    [
+        (1.0, 0.9, True, "met"),
+        (1.0, 1.0, True, "met"),
+        (0.5, 1.45, False, "missed by 190 %"),
+        (1.0, 1.004, False, "missed by 0.4 %"),
+        (1.0, 1.0000001, False, "missed by less than 0.1 %"),
+        (1.0, None, None, "-"),
+        (None, 1.0, None, "-"),
+    ],
+)
+def test_a_model_that_misses_its_budget_is_marked(
+    tmp_path: Path, requested: float | None, measured: float | None, meets: bool | None, words: str
+) -> None:
+    context = context_of(tmp_path)
+    write_run(context, [chosen("m1", HALF, requested), chosen("m2", HALF, 5.0)], {"m1": measured})
+    ReportStage().run(context)
+    report = json.loads(context.path("report.json").read_text())
+    assert {m["id"]: m["meets_budget"] for m in report["models"]} == {"m1": meets, "m2": True}
+    assert report["baseline"]["meets_budget"] is None
+    page = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", context.path("report.html").read_text()))
+    share = words.removeprefix("missed by ")
+    assert (f"1 of 2 models miss their budget as measured: m1 by {share}." in page) == (meets is False)
+    assert (f" {share} over " in page) == (meets is False)
+    shown = CliRunner(env={"COLUMNS": "160"}).invoke(show, [str(context.directory.root)])
+    (line,) = [line for line in shown.output.splitlines() if "m1" in line]
+    assert f" {words} " in line

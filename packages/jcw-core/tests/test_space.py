@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from core_networks import networks, small_resnet
@@ -16,6 +18,7 @@ from jcw_core.network.graph import Network
 from jcw_core.network.shrink import shrink
 from jcw_core.space.bounds import Bound, BoundError
 from jcw_core.space.space import SearchSpace, Variable, is_prunable, prunable_layers
+from jcw_core.space.whole import fixed_layers, unpruned_layers
 
 SHARES = st.floats(0.01, 1)
 
@@ -140,7 +143,7 @@ def test_impossible_bounds(key: str, value: float) -> None:
 
 
 def test_bounds_that_do_not_fit_the_network() -> None:
-    all_layers, nothing, narrow = Bound("*", 0.5, 0.5), Bound("blok.*", 0.5, 0.5), Bound("stem", 0.1, 0.5)
+    all_layers, nothing, narrow = Bound("*", 0.5, 0.5), Bound("blok.*", 0.5, 0.5), Bound("stem", 0.1, 1)
     with pytest.raises(BoundError, match=r"'blok\.\*' matches no layer of small") as error:
         SearchSpace.of(small_resnet(), [all_layers, nothing])
     assert (error.value.bound, error.value.key) == (nothing, "layers")
@@ -189,3 +192,69 @@ def test_architectures_compare_by_value_and_do_not_change() -> None:
     assert len({one, Architecture({"a": 4}, {"l": 0.5}), Architecture({"a": 8}, {"l": 0.5})}) == 2
     with pytest.raises(TypeError):
         one.widths["a"] = 8
+
+
+@st.composite
+def grouped_networks(draw: st.DrawFn) -> Network:
+    """Convolutions of any groups, depthwise ones among them, some narrow, one after the other."""
+    net = NetworkBuilder("grouped", (4, 5, 5))
+    for index in range(draw(st.integers(1, 6))):
+        channels = net.channels(net.last)
+        groups = draw(st.sampled_from([g for g in range(1, channels + 1) if channels % g == 0]))
+        net.conv(f"n{index}", groups * draw(st.integers(1, 4)), 3, groups=groups)
+    return net.build()
+
+
+@settings(max_examples=200)
+@given(grouped_networks() | networks(), st.sampled_from([1, 4, 8]))
+def test_what_stays_whole_is_what_no_architecture_takes_from(network: Network, step: int) -> None:
+    """Fixed layers keep their channels in the smallest architecture of the space, and no others do."""
+    space = SearchSpace.of(network, step=step)
+    smallest = space.architecture(space.low)
+    small = shrink(network, smallest)
+    layers = [node.name for node in network if node.op in ("conv2d", "linear")]
+    same = {layer for layer in layers if small.shapes[layer] == network.shapes[layer]}
+    fixed = fixed_layers(network, step)
+    assert fixed.keys() == same
+    assert unpruned_layers(network).keys() == set(layers) - smallest.densities.keys()
+    assert all(fixed.values())
+
+
+@settings(max_examples=200)
+@given(grouped_networks(), st.sampled_from([1, 4]), st.sampled_from(["width", "density"]))
+def test_a_bound_that_can_do_nothing_is_refused_with_the_reason(
+    network: Network, step: int, key: str
+) -> None:
+    """By its name, and by a pattern that matches only such layers; taken where it does something, or asks for nothing."""
+    reasons = {"width": fixed_layers(network, step), "density": unpruned_layers(network)}[key]
+    layers = [node.name for node in network if node.op == "conv2d"]
+    for layer in layers:
+        for pattern, matched in ((layer, {layer}), (f"[{layer[0]}]{layer[1:]}", {layer}), ("*", set(layers))):
+            bound = Bound(pattern, **{"width": 1.0, "density": 1.0, key: 0.999})
+            if matched <= reasons.keys():
+                with pytest.raises(BoundError, match="does nothing: ") as error:
+                    SearchSpace.of(network, [bound], step=step)
+                assert (error.value.bound, error.value.key) == (bound, key)
+                assert any(f"{name!r} {reasons[name]}" in str(error.value) for name in matched)
+                assert f"give {key} = 1" in str(error.value)
+            else:
+                SearchSpace.of(network, [bound], step=step)
+        SearchSpace.of(network, [Bound(layer, 1, 1)], step=step)
+
+
+def test_bounds_that_are_ignored_are_named_in_the_recipe() -> None:
+    net = NetworkBuilder("net", (3, 8, 8))
+    net.conv("first", 16, 3)
+    net.conv("grouped", 16, 3, groups=4)
+    net.conv("last", 16, 1)
+    net.depthwise("dw", 3)
+    network = net.build()
+    for bound, message in (
+        (Bound("first", 0.5, 1), "width = 0.5 of bound 'first' does nothing: 'first' feeds the grouped convolution "
+         "'grouped' and keeps all its channels; give width = 1"),
+        (Bound("grouped", 0.5, 1), "'grouped' is a grouped convolution of 4 groups that is not depthwise and keeps"),
+        (Bound("dw", 1, 0.5), "density = 0.5 of bound 'dw' does nothing: 'dw' is depthwise and keeps all its weights"),
+        (Bound("[fg]*", 0.5, 1), "each of the 2 layers that it matches keeps all its channels ('first' feeds"),
+    ):  # fmt: skip
+        with pytest.raises(BoundError, match=re.escape(message)):
+            SearchSpace.of(network, [bound])

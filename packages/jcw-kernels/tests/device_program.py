@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-import pytest
+from programs import need
 
 from jcw_core.network.problem import LayerProblem
 
@@ -19,8 +18,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 @cache
 def built() -> str:
     """A static program for this machine; after the first time only what has changed is compiled."""
-    if shutil.which("cmake") is None or shutil.which("c++") is None:
-        pytest.skip("building jcw-device takes cmake and a C++ compiler")
+    need("cmake", "c++")
     build = PACKAGE / "build" / "device"
     options = ["-DJCW_PYTHON=OFF", "-DJCW_DEVICE=ON"]
     subprocess.run(["cmake", "-S", PACKAGE, "-B", build, *options], check=True, capture_output=True)

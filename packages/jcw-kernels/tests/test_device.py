@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 from dataclasses import asdict, replace
 from importlib.metadata import version
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from device_program import answer, built, complaint, layer_file
 from kernel_samples import DEPTHWISE, PAIRS, PROBLEMS, conv_network, rounding, weights_for
+from programs import need
 
 from jcw_core.errors import NetworkError
 from jcw_core.network.model import Model
@@ -200,8 +200,7 @@ def processor(request) -> list[str]:
     """A command that runs a static program on an emulated older processor."""
     if platform.machine() != "x86_64":
         pytest.skip("older processors are emulated for x86-64 builds")
-    if shutil.which("qemu-x86_64-static") is None:
-        pytest.skip("emulating a processor takes qemu-x86_64-static, Debian package qemu-user-static")
+    need("qemu-x86_64-static")
     return ["qemu-x86_64-static", "-cpu", request.param]
 
 

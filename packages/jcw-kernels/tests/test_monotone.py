@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 
 import pytest
 from device_program import layer_file
+from programs import needs
 
 from jcw_core.network.problem import LayerProblem
 
@@ -30,19 +30,11 @@ LAYERS = {
 DENSITIES = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05]
 
 
-@pytest.fixture(scope="module")
-def valgrind() -> str:
-    found = shutil.which("valgrind")
-    if found is None:
-        pytest.skip("counting instructions takes valgrind")
-    return found
-
-
-def instructions(valgrind: str, program: str, layer: LayerProblem, isa: str, folder) -> int:
+def instructions(program: str, layer: LayerProblem, isa: str, folder) -> int:
     file = layer_file(folder / "layers.jsonl", layer)
     done = subprocess.run(
         [
-            *(valgrind, "--tool=callgrind", f"--callgrind-out-file={folder / 'callgrind.out'}"),
+            *("valgrind", "--tool=callgrind", f"--callgrind-out-file={folder / 'callgrind.out'}"),
             "--toggle-collect=jcw::Program::timed(unsigned long)",
             *(program, "layers", str(file), "--once", "--isa", isa),
         ],
@@ -57,13 +49,12 @@ def instructions(valgrind: str, program: str, layer: LayerProblem, isa: str, fol
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("isa", ["avx2"])
-def test_fewer_weights_never_take_more_instructions(name, isa, program, valgrind, tmp_path):
+@needs("valgrind")
+def test_fewer_weights_never_take_more_instructions(name, isa, program, tmp_path):
     described = subprocess.run([program, "describe"], capture_output=True, text=True, check=True)
     if isa not in json.loads(described.stdout)["isas"]:
         pytest.skip(f"{isa} is not available here")
-    counts = [
-        instructions(valgrind, program, replace(LAYERS[name], density=d), isa, tmp_path) for d in DENSITIES
-    ]
+    counts = [instructions(program, replace(LAYERS[name], density=d), isa, tmp_path) for d in DENSITIES]
     assert counts == sorted(counts, reverse=True)
     # The work that is left, and not much beside it.
     assert counts[-1] < 0.6 * counts[0]

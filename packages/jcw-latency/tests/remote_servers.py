@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -14,20 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import find, needs
 from stand_in_adbd import Adbd
 
 from jcw_latency.devices.adb import AdbOptions
 from jcw_latency.devices.ssh import SshOptions
 
-SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
-needs_sshd = pytest.mark.skipif(
-    SSHD is None or shutil.which("ssh") is None, reason="no OpenSSH server; install openssh-server"
-)
-needs_adb = pytest.mark.skipif(shutil.which("adb") is None, reason="no adb; install the Debian package adb")
-needs_android_tools = pytest.mark.skipif(
-    shutil.which("mksh") is None or shutil.which("toybox") is None,
-    reason="no shell and tools of Android; install the Debian packages mksh and toybox",
-)
+SSHD = find("sshd")
+needs_sshd = needs("sshd", "ssh")
+needs_adb = needs("adb")
+needs_android_tools = needs("mksh", "toybox")
 
 Options = SshOptions | AdbOptions
 
@@ -112,7 +107,7 @@ def adb_device(device: Adbd, folder: Path) -> Iterator[AdbOptions]:
 def android_tools(folder: Path) -> dict[str, Any]:
     """Arguments of ``Adbd``: the shell that Android has, and its tools in place of this machine's."""
     folder.mkdir()
-    toybox = shutil.which("toybox")
+    toybox = find("toybox")
     assert toybox is not None
     for name in subprocess.run([toybox], capture_output=True, text=True, check=True).stdout.split():
         (folder / name).symlink_to(toybox)

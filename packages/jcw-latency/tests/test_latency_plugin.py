@@ -108,7 +108,7 @@ def test_measure_stage(context: Context) -> None:
     context.registry.stages["profile"].run(context)
     export_models(context, "m1", records.BASELINE)
     stage = context.registry.stages["measure"]
-    assert set(stage.needs(context.recipe, context.registry)) == {records.EXPORTS, records.TABLE}
+    assert set(stage.needs(context)) == {records.EXPORTS, records.TABLE}
     stage.run(context)
     document = read_json(context.path(records.MEASUREMENTS), kind="jcw-measurements/1")
     assert set(document["models"]) == {"m1", records.BASELINE}
@@ -125,11 +125,16 @@ def test_measure_stage(context: Context) -> None:
     assert section.data(context) == document["fidelity"]
 
 
+MEASURED = {
+    "format": "jcw-measurements/1",
+    "device": {"name": "synthetic", "cpu": "formula", "isa": "none", "threads": 1, "versions": {}},
+    "models": {},
+}
 FIDELITY = Fidelity((Point(1.0, 1.25, 100), Point(2.0, 1.75, 200)), "networks", 0.1).to_dict()
 
 
 def test_the_report_draws_a_check(context: Context) -> None:
-    document = {"format": "jcw-measurements/1", "fidelity": FIDELITY}
+    document = MEASURED | {"fidelity": FIDELITY}
     context.path(records.MEASUREMENTS).write_text(json.dumps(document))
     section = context.registry.report_sections["fidelity"]
     page = section.html(section.data(context) or {})
@@ -141,7 +146,7 @@ def test_the_report_draws_a_check(context: Context) -> None:
 @given(data=st.data())
 def test_a_check_that_is_damaged_anywhere(context: Context, data: st.DataObject) -> None:
     """One error that names the file, or something to draw."""
-    document = {"format": "jcw-measurements/1", "fidelity": json.loads(json.dumps(FIDELITY))}
+    document = json.loads(json.dumps(MEASURED | {"fidelity": FIDELITY}))
     misplace(data, document)
     context.path(records.MEASUREMENTS).write_text(json.dumps(document))
     section = context.registry.report_sections["fidelity"]
@@ -167,7 +172,7 @@ def test_a_check_that_is_damaged_anywhere(context: Context, data: st.DataObject)
 )
 def test_what_is_no_check(context: Context, change: dict[str, object]) -> None:
     for found in (FIDELITY | change, [1], 3, "x", {}):
-        document = {"format": "jcw-measurements/1", "fidelity": found}
+        document = MEASURED | {"fidelity": found}
         context.path(records.MEASUREMENTS).write_text(json.dumps(document))
         with pytest.raises(FormatError, match=r"measurements\.json: fidelity is .*, which is no check"):
             context.registry.report_sections["fidelity"].data(context)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from jcw_core import plugin as core_plugin
 from jcw_core.hookspecs import hookimpl
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.builder import NetworkBuilder
@@ -22,8 +23,6 @@ from jcw_core.run.context import Context
 from jcw_core.run.directory import RunDirectory
 from jcw_core.run.pipeline import run
 from jcw_core.run.records import FRONT, Candidate, Front
-from jcw_core.supernet.objective import ERROR, LOSS
-from jcw_core.supernet.stages import SupernetStage
 from jcw_retrain import plugin as retrain_plugin
 from jcw_retrain.rank_fidelity import Sampling, rank_fidelity
 
@@ -107,7 +106,7 @@ class SearchStage:
     reads = ()
     makes = (FRONT,)
 
-    def needs(self, recipe: object, registry: object) -> tuple[str, ...]:
+    def needs(self, run: object) -> tuple[str, ...]:
         return ()
 
     def run(self, context: Context) -> tuple[str, ...]:
@@ -128,11 +127,7 @@ class Plugin:
 
     @hookimpl
     def jcw_register_stages(self) -> list[object]:
-        return [SearchStage(), SupernetStage()]
-
-    @hookimpl
-    def jcw_register_objectives(self) -> list[object]:
-        return [ERROR, LOSS]
+        return [SearchStage()]
 
     @hookimpl
     def jcw_progress(self, event: Progress) -> None:
@@ -170,7 +165,7 @@ def open_run(
     (folder / "network.json").write_text(network().to_json())
     (folder / "recipe.toml").write_text(RECIPE.format(retrain=retrain, threads=threads))
     plugin = Plugin(kill_after)
-    registry = Registry({"samples": plugin, "retrain": retrain_plugin}, installed=False)
+    registry = Registry({"core": core_plugin, "samples": plugin, "retrain": retrain_plugin}, installed=False)
     recipe = load_recipe(folder / "recipe.toml", registry)
     return Context(recipe, registry, RunDirectory(folder / "run")), plugin
 

@@ -10,9 +10,9 @@ import pytest
 from retrain_samples import SMALL, open_run
 
 from jcw_core.options import Location, parse
+from jcw_core.run.export import ExportOptions
 from jcw_core.run.pipeline import run
 from jcw_retrain.options import RetrainOptions, phases
-from jcw_retrain.stages import ExportOptions
 
 README = Path(__file__).parents[1] / "README.md"
 

@@ -37,7 +37,7 @@ class Meter:
 
     name, section, options, reads, makes = "meter", "meter", MeterOptions, (), ("meter.txt",)
 
-    def needs(self, recipe, registry):
+    def needs(self, run):
         return ()
 
     def run(self, context):

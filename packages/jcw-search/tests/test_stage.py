@@ -51,7 +51,7 @@ def changed(**keys):
 def test_the_stage_writes_a_front_that_reads_back(tmp_path):
     context = make(tmp_path)
     stage = SearchStage()
-    assert stage.needs(context.recipe, context.registry) == ("table.npz", "supernet.safetensors")
+    assert stage.needs(context) == ("table.npz", "supernet.safetensors")
     assert list(stage.run(context)) == []
     front = records.Front.read(context.path(records.FRONT))
     assert front.network == "resnet18"
@@ -134,7 +134,7 @@ def test_a_damaged_checkpoint_costs_time_but_not_the_result(tmp_path):
 def test_a_plugin_that_is_not_there_is_refused_before_any_work(tmp_path, keys, message):
     recipe = make(tmp_path, changed(**keys))
     with pytest.raises(RecipeError, match=message):
-        SearchStage().needs(recipe.recipe, recipe.registry)
+        SearchStage().needs(recipe)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_impossible_options_are_refused_with_their_key(tmp_path, keys, message):
 @pytest.mark.parametrize(("keys", "expected"), [({}, 4), ({"targets": 9}, 9)])
 def test_targets_reach_the_strategy(tmp_path, keys, expected):
     context = make(tmp_path, changed(**keys))
-    strategy = _selection(context.options(SearchOptions), context.recipe, context.registry)
+    strategy = _selection(context.options(SearchOptions), context)
     assert strategy.targets == expected
     assert context.registry.selections["uniform"].targets == 4
 

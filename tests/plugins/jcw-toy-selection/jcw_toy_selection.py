@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.hookspecs import hookimpl
-from jcw_core.run import Context
+from jcw_core.protocols import Run
 from jcw_core.space import Population, SearchSpace
 
 
@@ -37,7 +37,7 @@ class Pruned:
     unit = ""
     needs: tuple[str, ...] = ()
 
-    def open(self, context: Context) -> Pruned:
+    def open(self, run: Run) -> Pruned:
         """Nothing to load."""
         return self
 

@@ -10,7 +10,7 @@ from jcw_core.hookspecs import hookimpl
 if TYPE_CHECKING:
     import click
 
-    from jcw_core.protocols import Backbone, DatasetPlugin, Objective, Stage
+    from jcw_core.protocols import Backbone, DatasetPlugin, Exporter, Objective, Stage
 
 
 @hookimpl
@@ -35,11 +35,21 @@ def jcw_register_datasets() -> Sequence[DatasetPlugin]:
 
 @hookimpl
 def jcw_register_stages() -> Sequence[Stage]:
-    """Training the supernet, and the report."""
+    """Training the supernet, exporting models, and the report."""
     from jcw_core.report.stages import ReportStage
+    from jcw_core.run.export import ExportStage
     from jcw_core.supernet.stages import SupernetStage
 
-    return [SupernetStage(), ReportStage()]
+    return [SupernetStage(), ExportStage(), ReportStage()]
+
+
+@hookimpl
+def jcw_register_exporters() -> Sequence[Exporter]:
+    """Safetensors and ONNX."""
+    from jcw_core.formats.onnx_writer import OnnxExporter
+    from jcw_core.formats.safetensors_file import SafetensorsExporter
+
+    return [SafetensorsExporter(), OnnxExporter()]
 
 
 @hookimpl

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import pluggy
 
-from jcw_core import hookspecs
+from jcw_core import hookspecs, providers
 from jcw_core.errors import PluginError
 from jcw_core.protocols import (
     Backbone,
@@ -22,29 +22,6 @@ from jcw_core.protocols import (
     Selection,
     Stage,
 )
-
-PROVIDERS = {
-    "supernet": "jcw-core[supernet]",
-    "error": "jcw-core[supernet]",
-    "loss": "jcw-core[supernet]",
-    "profile": "jcw-latency",
-    "measure": "jcw-latency",
-    "latency": "jcw-latency",
-    "recorded": "jcw-latency",
-    "ssh": "jcw-latency",
-    "adb": "jcw-latency",
-    "evaluate": "jcw-kernels",
-    "host": "jcw-kernels",
-    "jcw": "jcw-kernels",
-    "search": "jcw-search",
-    "uniform": "jcw-search",
-    "nsga2": "jcw-search",
-    "retrain": "jcw-retrain",
-    "export": "jcw-retrain",
-    "safetensors": "jcw-retrain",
-    "onnx": "jcw-retrain",
-}
-"""Which package to install for a plugin, or a table of a recipe, that is not there."""
 
 
 class Named(Protocol):
@@ -72,7 +49,8 @@ class PluginFamily(Mapping[str, T]):
     def __getitem__(self, name: str) -> T:
         if name in self._members:
             return self._members[name]
-        hint = f"; install {PROVIDERS[name]}" if name in PROVIDERS else ""
+        package = providers.PLUGINS.get(name)
+        hint = f"; install {package}" if package else ""
         if self._failures:
             hint += f"; `jcw plugins` tells why these failed to load: {', '.join(self._failures)}"
         known = ", ".join(sorted(self._members)) or "none"

@@ -8,12 +8,8 @@ import numpy as np
 
 from jcw_core.datasets.split import normalise
 from jcw_core.errors import FormatError
-from jcw_core.files import write_json
-from jcw_core.protocols import Dataset
-from jcw_core.recipe.recipe import Recipe
-from jcw_core.registry import Registry
+from jcw_core.protocols import Dataset, Run
 from jcw_core.run import records
-from jcw_core.run.context import Context
 from jcw_kernels.program import Program, load
 
 _BATCH = 256
@@ -28,11 +24,11 @@ class EvaluateStage:
     reads = ("data",)
     makes = (records.EVALUATION,)
 
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def needs(self, run: Run) -> tuple[str, ...]:
         """The exported files."""
         return (records.EXPORTS,)
 
-    def run(self, context: Context) -> Sequence[str]:
+    def run(self, context: Run) -> Sequence[str]:
         """Write ``evaluation.json``.
 
         Raises:
@@ -46,9 +42,9 @@ class EvaluateStage:
             if "jcw" not in files:
                 raise FormatError(f"model {name!r} was not exported as 'jcw'; add it to export.formats")
             program = load(context.path(files["jcw"]), threads=context.recipe.run.threads)
-            results[name] = {"test_error": error_rate(program, data), "images": len(data)}
+            results[name] = records.ModelScore(error_rate(program, data), len(data))
         context.progress(self.name, "model", len(exports), len(exports))
-        write_json(context.path(records.EVALUATION), {"format": "jcw-evaluation/1", "models": results})
+        records.Evaluation(results).write(context.path(records.EVALUATION))
         return ()
 
 

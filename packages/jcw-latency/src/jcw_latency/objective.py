@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from jcw_core.run.context import Context
+    from jcw_core.protocols import Run
     from jcw_core.space.space import Population, SearchSpace
     from jcw_latency.table.predictor import LatencyPredictor
     from jcw_latency.table.table import LatencyTable
@@ -23,11 +23,11 @@ class LatencyObjective:
     unit = "ms"
     needs = (records.TABLE,)
 
-    def open(self, context: Context) -> LatencyEvaluator:
+    def open(self, run: Run) -> LatencyEvaluator:
         """Read the run's latency table."""
         from jcw_latency.table.table import LatencyTable
 
-        return LatencyEvaluator(LatencyTable.read(context.path(records.TABLE)))
+        return LatencyEvaluator(LatencyTable.read(run.path(records.TABLE)))
 
 
 class LatencyEvaluator:

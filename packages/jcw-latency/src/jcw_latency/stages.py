@@ -9,18 +9,15 @@ from typing import Any
 import numpy as np
 
 from jcw_core.errors import FormatError
-from jcw_core.files import write_json
-from jcw_core.recipe.recipe import Recipe
-from jcw_core.registry import Registry
+from jcw_core.protocols import Run
 from jcw_core.run import records
-from jcw_core.run.context import Context
 from jcw_core.space.space import SearchSpace
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.fidelity.check import check
 from jcw_latency.options import LatencyOptions
 from jcw_latency.profiling.profile import profile_space
 from jcw_latency.table.predictor import LatencyPredictor
-from jcw_latency.table.table import LatencyTable, device_document
+from jcw_latency.table.table import LatencyTable
 
 
 class ProfileStage:
@@ -32,16 +29,16 @@ class ProfileStage:
     reads = ("network", "data", "device")
     makes = (records.TABLE,)
 
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def needs(self, run: Run) -> tuple[str, ...]:
         """Nothing but the device."""
         return ()
 
-    def run(self, context: Context) -> Sequence[str]:
+    def run(self, context: Run) -> Sequence[str]:
         """Write the table."""
         device, options = context.open_device(), context.options(LatencyOptions)
         # Before minutes of measuring: an exporter that is not installed.
         exporter = context.registry.exporters[device.model_format] if device.model_format else None
-        scratch = context.directory.scratch(self.name)
+        scratch = context.scratch(self.name)
         table = profile_space(
             SearchSpace.of(context.network),
             device,
@@ -68,27 +65,25 @@ class MeasureStage:
     reads = ("network", "data", "device", "space", "latency")
     makes = (records.MEASUREMENTS,)
 
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def needs(self, run: Run) -> tuple[str, ...]:
         """The models and the table."""
         return (records.EXPORTS, records.TABLE)
 
-    def run(self, context: Context) -> Sequence[str]:
+    def run(self, context: Run) -> Sequence[str]:
         """Write ``measurements.json``."""
         options = context.options(LatencyOptions)
         device = GuardedDevice(context.open_device(), options.timeout)
-        document = {
-            "format": "jcw-measurements/1",
-            "device": device_document(device.info),
-            "models": _measure_models(context, device, options),
-            "fidelity": _fidelity(context, device, options),
-        }
-        write_json(context.path(records.MEASUREMENTS), document)
+        records.Measurements(
+            device.info,
+            _measure_models(context, device, options),
+            _fidelity(context, device, options),
+        ).write(context.path(records.MEASUREMENTS))
         return ()
 
 
 def _measure_models(
-    context: Context, device: GuardedDevice, options: LatencyOptions
-) -> Mapping[str, Mapping[str, float] | None]:
+    context: Run, device: GuardedDevice, options: LatencyOptions
+) -> Mapping[str, records.ModelTimes | None]:
     """Times of every exported model by identifier; None on a device that runs no models."""
     exported = _exported(context, device.model_format)
     if not device.model_format:
@@ -99,17 +94,14 @@ def _measure_models(
         timed = column[np.isfinite(column)] * 1e3
         if not timed.size:
             raise FormatError(f"{exported[name]}: device {device.info.name!r} could not run this model")
-        times[name] = {
-            "median_ms": float(np.median(timed)),
-            "min_ms": float(timed.min()),
-            "max_ms": float(timed.max()),
-            "rounds": int(timed.size),
-        }
+        times[name] = records.ModelTimes(
+            float(np.median(timed)), float(timed.min()), float(timed.max()), int(timed.size)
+        )
     context.progress("measure", "model", len(times), len(times))
     return times
 
 
-def _exported(context: Context, model_format: str) -> dict[str, Path]:
+def _exported(context: Run, model_format: str) -> dict[str, Path]:
     """The file of every model that the device can run, by identifier."""
     index = context.path(records.EXPORTS)
     exports = records.read_exports(index)
@@ -124,7 +116,7 @@ def _exported(context: Context, model_format: str) -> dict[str, Path]:
         ) from None
 
 
-def _fidelity(context: Context, device: GuardedDevice, options: LatencyOptions) -> Mapping[str, Any] | None:
+def _fidelity(context: Run, device: GuardedDevice, options: LatencyOptions) -> Mapping[str, Any] | None:
     if not device.model_format or not options.check_networks:
         return None
     rng, table = context.rng("check"), LatencyTable.read(context.path(records.TABLE))
@@ -136,6 +128,6 @@ def _fidelity(context: Context, device: GuardedDevice, options: LatencyOptions) 
         context.space.sample(options.check_networks, rng),
         rounds=options.check_rounds,
         rng=rng,
-        folder=context.directory.scratch("measure"),
+        folder=context.scratch("measure"),
         notify=lambda done, total, detail: context.progress("measure", "network", done, total, detail),
     ).to_dict()

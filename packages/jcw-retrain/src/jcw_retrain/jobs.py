@@ -13,7 +13,7 @@ from jcw_core.formats.safetensors_file import SafetensorsExporter
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.model import Model
 from jcw_core.network.shrink import Weights
-from jcw_core.run.context import Context
+from jcw_core.protocols import Run
 from jcw_core.run.records import BASELINE, FRONT, MODELS, SUPERNET, ChosenModel, Front
 from jcw_core.training import checkpoint
 from jcw_core.training.batches import FixedImages, TrainingImages
@@ -35,7 +35,7 @@ class Job:
     search_error: float | None
 
 
-def retrain(context: Context) -> list[str]:
+def retrain(context: Run) -> list[str]:
     """Train the baseline and the chosen models; write their weights and ``models/index.json``.
 
     Returns:
@@ -48,7 +48,7 @@ def retrain(context: Context) -> list[str]:
     return [file for model in models for file in (model.weights, residuals_of(model.id))]
 
 
-def list_jobs(context: Context) -> list[Job]:
+def list_jobs(context: Run) -> list[Job]:
     """The baseline, then the models that the recipe chooses from the front, slowest first."""
     options, front = context.options(RetrainOptions), Front.read(context.path(FRONT))
     whole = context.space.architecture(context.space.maximum)
@@ -62,7 +62,7 @@ def list_jobs(context: Context) -> list[Job]:
     return jobs
 
 
-def _predict(context: Context) -> float | None:
+def _predict(context: Run) -> float | None:
     """Latency of the baseline by the objective with which the front was found."""
     if LATENCY not in context.registry.objectives:
         return None
@@ -73,7 +73,7 @@ def _predict(context: Context) -> float | None:
 class _Work:
     """What the models have in common while they are trained."""
 
-    def __init__(self, context: Context, jobs: Sequence[Job]) -> None:
+    def __init__(self, context: Run, jobs: Sequence[Job]) -> None:
         self.stop = Event()
         self._context = context
         self._options = context.options(RetrainOptions)
@@ -99,7 +99,7 @@ class _Work:
             phases=self._phases,
             arithmetic=self._options.arithmetic,
             rng=partial(context.rng, "retrain", job.id),
-            folder=context.directory.scratch("retrain") / job.id,
+            folder=context.scratch("retrain") / job.id,
             report=self._reporter(job),
             stop=self.stop,
         ).run()
@@ -134,6 +134,6 @@ def _kept(model: Model) -> int:
     return sum(int(np.count_nonzero(model.weights[f"{name}.weight"])) for name in layers)
 
 
-def _supernet_weights(context: Context) -> Weights:
+def _supernet_weights(context: Run) -> Weights:
     tensors, _ = checkpoint.load(context.path(SUPERNET))
     return {name: tensor.numpy() for name, tensor in tensors.items()}

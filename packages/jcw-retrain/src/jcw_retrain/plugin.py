@@ -10,24 +10,15 @@ from jcw_core.hookspecs import hookimpl
 if TYPE_CHECKING:
     import click
 
-    from jcw_core.protocols import Exporter, ReportSection, Stage
+    from jcw_core.protocols import ReportSection, Stage
 
 
 @hookimpl
 def jcw_register_stages() -> Sequence[Stage]:
-    """Retraining and export."""
-    from jcw_retrain.stages import ExportStage, RetrainStage
+    """Retraining."""
+    from jcw_retrain.stages import RetrainStage
 
-    return [RetrainStage(), ExportStage()]
-
-
-@hookimpl
-def jcw_register_exporters() -> Sequence[Exporter]:
-    """Safetensors and ONNX."""
-    from jcw_core.formats.onnx_writer import OnnxExporter
-    from jcw_core.formats.safetensors_file import SafetensorsExporter
-
-    return [SafetensorsExporter(), OnnxExporter()]
+    return [RetrainStage()]
 
 
 @hookimpl

@@ -167,7 +167,7 @@ class _Work:
             phases=self._phases,
             arithmetic=self._options.arithmetic,
             rng=partial(context.rng, _STAGE, index),
-            folder=context.directory.scratch("networks") / str(index),
+            folder=context.scratch("networks") / str(index),
             report=self._reporter(index),
             stop=self.stop,
         ).run().model  # fmt: skip

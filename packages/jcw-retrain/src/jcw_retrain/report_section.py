@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from jcw_core.protocols import Run
 from jcw_core.report.charts import Series, plot
-from jcw_core.run.context import Context
 from jcw_core.run.records import MODELS, ChosenModel
 from jcw_retrain.residuals import read_residuals, residuals_of
 
@@ -19,14 +19,14 @@ class AdmmSection:
     title = "How far weights were from their pruned selves"
     order = 50
 
-    def data(self, context: Context) -> Mapping[str, Any] | None:
+    def data(self, run: Run) -> Mapping[str, Any] | None:
         """``{model: {layer: [|W - U| / |W| after each epoch]}}`` of pruned models; None where there is none.
 
         Raises:
             FormatError: a file of residuals is missing or damaged.
         """
-        models = ChosenModel.read_all(context.path(MODELS))
-        found = {model.id: read_residuals(context.path(residuals_of(model.id))) for model in models}
+        models = ChosenModel.read_all(run.path(MODELS))
+        found = {model.id: read_residuals(run.path(residuals_of(model.id))) for model in models}
         return {name: layers for name, layers in found.items() if layers} or None
 
     def html(self, data: Mapping[str, Any]) -> str:

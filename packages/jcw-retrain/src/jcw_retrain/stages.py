@@ -1,19 +1,15 @@
-"""The stages ``retrain`` and ``export``. What needs torch is imported when they run."""
+"""The stage ``retrain``. What needs torch is imported when it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jcw_core.options import option
-from jcw_core.run.records import EXPORTS, FRONT, MODELS, SUPERNET, ChosenModel, write_exports
+from jcw_core.run.records import FRONT, MODELS, SUPERNET
 from jcw_retrain.options import RetrainOptions
 
 if TYPE_CHECKING:
-    from jcw_core.recipe.recipe import Recipe
-    from jcw_core.registry import Registry
-    from jcw_core.run.context import Context
+    from jcw_core.protocols import Run
 
 
 class RetrainStage:
@@ -25,57 +21,14 @@ class RetrainStage:
     reads = ("run", "network", "data", "space")
     makes = (MODELS,)
 
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def needs(self, run: Run) -> tuple[str, ...]:
         """The front, and the supernet when weights are inherited."""
-        inherits = recipe.options(RetrainOptions).init == "supernet"
+        inherits = run.options(RetrainOptions).init == "supernet"
         return (FRONT, SUPERNET) if inherits else (FRONT,)
 
-    def run(self, context: Context) -> Sequence[str]:
+    def run(self, run: Run) -> Sequence[str]:
         """Train; returns the files of weights."""
         from jcw_core.training.extra import implementation
 
-        files: list[str] = implementation("jcw_retrain.jobs").retrain(context)
+        files: list[str] = implementation("jcw_retrain.jobs").retrain(run)
         return files
-
-
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """``[export]``: the files that are handed over."""
-
-    formats: tuple[str, ...] = option(("jcw", "safetensors"), help="names of registered exporters")
-
-
-class ExportStage:
-    """Writes every trained model in every format, as ``models/ID/model.SUFFIX``."""
-
-    name = "export"
-    section = "export"
-    options = ExportOptions
-    reads = ("network", "data")
-    makes = (EXPORTS,)
-
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
-        """The trained models.
-
-        Raises:
-            PluginError: a format that is not installed.
-        """
-        for name in recipe.options(ExportOptions).formats:
-            _ = registry.exporters[name]
-        return (MODELS,)
-
-    def run(self, context: Context) -> Sequence[str]:
-        """Export; returns the files."""
-        from jcw_core.formats.safetensors_file import load_model
-
-        exporters = [context.registry.exporters[name] for name in context.options(ExportOptions).formats]
-        models = ChosenModel.read_all(context.path(MODELS))
-        files: dict[str, dict[str, str]] = {}
-        for done, chosen in enumerate(models, start=1):
-            model = load_model(context.path(chosen.weights))
-            files[chosen.id] = {e.name: f"models/{chosen.id}/model{e.suffix}" for e in exporters}
-            for exporter in exporters:
-                exporter.export(model, context.path(files[chosen.id][exporter.name]))
-            context.progress(self.name, "model", done, len(models), chosen.id)
-        write_exports(context.path(EXPORTS), files)
-        return [name for exported in files.values() for name in exported.values()]

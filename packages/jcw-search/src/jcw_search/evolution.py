@@ -18,7 +18,7 @@ from jcw_search.pareto import Floats, Indices, hypervolume, non_dominated
 from jcw_search.phases import Phase, Variant, phases_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class State:
     """All that the next generation depends on, beside its random numbers.
 
@@ -42,6 +42,9 @@ class State:
     population: Indices
     limits: Floats
     hypervolume: Floats
+
+    def __repr__(self) -> str:
+        return f"<State of generation {self.generation}: {len(self.values)} evaluated>"
 
     @property
     def front(self) -> Indices:

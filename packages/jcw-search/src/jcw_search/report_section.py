@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from jcw_core.errors import FormatError
+from jcw_core.protocols import Run
 from jcw_core.run import records
-from jcw_core.run.context import Context
 
 
 class SearchSection:
@@ -19,13 +19,13 @@ class SearchSection:
     title = "Search"
     order = 40
 
-    def data(self, context: Context) -> Mapping[str, Any] | None:
+    def data(self, run: Run) -> Mapping[str, Any] | None:
         """``hypervolume`` is the last value, ``hypervolume_curve`` all of them.
 
         Raises:
             FormatError: the front says how it was found, but not in these words.
         """
-        path = context.path(records.FRONT)
+        path = run.path(records.FRONT)
         if not path.is_file():
             return None
         found = dict(records.Front.read(path).search)

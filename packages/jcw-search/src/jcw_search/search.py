@@ -18,7 +18,7 @@ from jcw_search.phases import Variant
 from jcw_search.selection import UniformSelection
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SearchResult:
     """What a search found.
 
@@ -39,6 +39,12 @@ class SearchResult:
     front: Indices
     population: Indices
     hypervolume: Floats
+
+    def __repr__(self) -> str:
+        return (
+            f"<SearchResult of {self.space.network.name!r}: {len(self.front)} on the front of {', '.join(self.names)}, "
+            f"{len(self.values)} evaluated>"
+        )
 
     @classmethod
     def of(cls, evolution: Evolution, state: State) -> SearchResult:

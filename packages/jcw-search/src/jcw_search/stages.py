@@ -7,11 +7,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from jcw_core.errors import JcwError, PluginError
-from jcw_core.protocols import Configured, Selection
-from jcw_core.recipe.recipe import Recipe
-from jcw_core.registry import Registry
+from jcw_core.protocols import Configured, Run, Selection
 from jcw_core.run import records
-from jcw_core.run.context import Context
 from jcw_search import checkpoint
 from jcw_search.evolution import Evolution, State
 from jcw_search.operators import Variation
@@ -27,33 +24,33 @@ class SearchStage:
     reads = ("network", "data", "space")
     makes = (records.FRONT,)
 
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def needs(self, run: Run) -> tuple[str, ...]:
         """What the chosen objectives read.
 
         Raises:
             RecipeError: a strategy or an objective that is not installed, or targets for a
                 strategy that takes none.
         """
-        options = recipe.options(SearchOptions)
-        _selection(options, recipe, registry)
+        options = run.options(SearchOptions)
+        _selection(options, run)
         needed: dict[str, None] = {}
         for name in options.objectives:
             try:
-                needed |= dict.fromkeys(registry.objectives[name].needs)
+                needed |= dict.fromkeys(run.registry.objectives[name].needs)
             except PluginError as error:
-                raise _error(recipe, "objectives", error) from None
+                raise _error(run, "objectives", error) from None
         return tuple(needed)
 
-    def plugins_read(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def plugins_read(self, run: Run) -> tuple[str, ...]:
         """The recipe tables that the chosen objectives read."""
-        chosen = [registry.objectives[name] for name in recipe.options(SearchOptions).objectives]
+        chosen = [run.registry.objectives[name] for name in run.options(SearchOptions).objectives]
         return tuple(table for found in chosen if isinstance(found, Configured) for table in found.reads)
 
-    def run(self, context: Context) -> Sequence[str]:
+    def run(self, context: Run) -> Sequence[str]:
         """Search, from the last checkpoint if there is one, and write the front."""
         options = context.options(SearchOptions)
         evolution = _evolution(context, options)
-        path = context.directory.scratch(self.name) / "state.npz"
+        path = context.scratch(self.name) / "state.npz"
         state = checkpoint.load(path, evolution)
         if state is None:
             state = evolution.start(context.rng(self.name, 0))
@@ -67,12 +64,12 @@ class SearchStage:
         return ()
 
 
-def _evolution(context: Context, options: SearchOptions) -> Evolution:
+def _evolution(context: Run, options: SearchOptions) -> Evolution:
     objectives = context.registry.objectives
     return Evolution(
         space=context.space,
         evaluators={name: objectives[name].open(context) for name in options.objectives},
-        selection=_selection(options, context.recipe, context.registry),
+        selection=_selection(options, context),
         population=options.population,
         generations=options.generations,
         variant=options.variant,
@@ -80,33 +77,33 @@ def _evolution(context: Context, options: SearchOptions) -> Evolution:
     )
 
 
-def _selection(options: SearchOptions, recipe: Recipe, registry: Registry) -> Selection:
+def _selection(options: SearchOptions, run: Run) -> Selection:
     """The chosen strategy. ``targets`` goes to any that is a dataclass with a field of that name."""
     try:
-        strategy: Any = registry.selections[options.selection]
+        strategy: Any = run.registry.selections[options.selection]
     except PluginError as error:
-        raise _error(recipe, "selection", error) from None
+        raise _error(run, "selection", error) from None
     if options.targets is not None:
         known = {f.name for f in fields(strategy)} if is_dataclass(strategy) else set()
         if "targets" not in known:
-            raise _error(recipe, "targets", f"selection {options.selection!r} takes no targets; leave it out")
+            raise _error(run, "targets", f"selection {options.selection!r} takes no targets; leave it out")
         strategy = replace(strategy, targets=options.targets)
     found: Selection = strategy
     return found
 
 
-def _error(recipe: Recipe, key: str, problem: object) -> JcwError:
-    return recipe.where.inside("search").error(key, str(problem))
+def _error(run: Run, key: str, problem: object) -> JcwError:
+    return run.recipe.where.inside("search").error(key, str(problem))
 
 
-def _tell(context: Context, evolution: Evolution, state: State) -> None:
+def _tell(context: Run, evolution: Evolution, state: State) -> None:
     best = zip(evolution.evaluators, state.objectives[state.front].min(axis=0), strict=True)
     parts = [f"best {name} {value:.4g}" for name, value in list(best)[1:]]
     detail = ", ".join([f"hypervolume {state.hypervolume[-1]:.3f}", *parts, f"{len(state.values)} evaluated"])
     context.progress("search", "generation", state.generation, evolution.generations, detail)
 
 
-def _front(context: Context, evolution: Evolution, state: State) -> records.Front:
+def _front(context: Run, evolution: Evolution, state: State) -> records.Front:
     names = tuple(evolution.evaluators)
     candidates = [
         records.Candidate(

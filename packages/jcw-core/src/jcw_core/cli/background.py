@@ -1,4 +1,4 @@
-"""Calls that may never return, and the end of a process in which one has not."""
+"""Calls in a thread that can be abandoned, and how the process ends while one is in progress."""
 
 from __future__ import annotations
 

@@ -50,6 +50,7 @@ def run(
     from jcw_core.run.origin import remember_recipe
     from jcw_core.run.pipeline import check, plan
     from jcw_core.run.pipeline import run as run_stages
+    from jcw_core.space.whole import fixed_layers, in_words, unpruned_layers
 
     read = load_recipe(recipe, registry, dict(assignment(text, "--set", "TABLE.KEY") for text in overrides))
     directory = RunDirectory(runs / (read.run.name or recipe.stem))
@@ -59,6 +60,9 @@ def run(
     if dry_run:
         for stage in stages:
             click.echo(f"{stage.name:12} -> {', '.join(stage.makes)}")
+        fixed = fixed_layers(context.network, read.space.step)
+        for line in in_words(fixed, unpruned_layers(context.network)):
+            click.echo(f"kept whole: {line}")
         return
     with continues_from(directory.root), TerminalProgress() as progress:
         registry.add("terminal-progress", progress)
@@ -94,6 +98,7 @@ def plugins(registry: Registry) -> None:
 
 
 @click.command()
+@click.argument("network", required=False)
 @click.option("--input-size", default=224, show_default=True, help="Height and width of the input in pixels.")
 @click.option("--classes", default=1000, show_default=True, help="Number of classes.")
 @click.option(
@@ -101,8 +106,16 @@ def plugins(registry: Registry) -> None:
 )
 @click.option("--json", "name", metavar="NETWORK", help="Print one network as JSON instead.")
 @click.pass_obj
-def networks(registry: Registry, input_size: int, classes: int, width: float, name: str | None) -> None:
-    """List the backbones with their MACs, parameters and search dimensions."""
+def networks(
+    registry: Registry, network: str | None, input_size: int, classes: int, width: float, name: str | None
+) -> None:
+    """List the backbones with their MACs, parameters and search dimensions.
+
+    With NETWORK, a backbone or a network's JSON file, list its layers, what a search may take from each, and
+    why some stay whole.
+    """
+    from jcw_core.cli.network_layers import describe
+    from jcw_core.network.graph import Network
     from jcw_core.space.space import SearchSpace
 
     def build(backbone: str) -> Any:
@@ -111,13 +124,18 @@ def networks(registry: Registry, input_size: int, classes: int, width: float, na
     if name is not None:
         click.echo(build(name).to_json())
         return
+    if network is not None:
+        is_file = network not in registry.backbones and Path(network).suffix == ".json"
+        for line in describe(Network.read(Path(network)) if is_file else build(network)):
+            click.echo(line)
+        return
     click.echo(f"{'network':16}{'MACs':>16}{'parameters':>14}{'groups':>8}{'prunable':>10}")
     for backbone, plugin in sorted(registry.backbones.items()):
-        network = build(backbone)
-        space = SearchSpace.of(network, defaults=plugin.bounds)
+        made = build(backbone)
+        space = SearchSpace.of(made, defaults=plugin.bounds)
         widths = sum(v.kind == "width" for v in space.variables)
         click.echo(
-            f"{backbone:16}{network.macs:>16,}{network.parameters:>14,}{widths:>8}{space.dimensions - widths:>10}"
+            f"{backbone:16}{made.macs:>16,}{made.parameters:>14,}{widths:>8}{space.dimensions - widths:>10}"
         )
 
 
@@ -138,9 +156,10 @@ def show(run_directory: Path) -> None:
 
     from jcw_core.errors import FormatError
     from jcw_core.files import read_json
+    from jcw_core.report.stages import FORMAT
 
     path = run_directory / "report.json"
-    report = read_json(path, kind="jcw-report/1")
+    report = read_json(path, kind=FORMAT)
     try:
         Console(markup=False, emoji=False).print(_models(report))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -151,8 +170,20 @@ def _models(report: Mapping[str, Any]) -> Table:
     """A row for each model of a report, the dense network first."""
     from rich.table import Table
 
+    from jcw_core.report.budget import excess, in_words
+
     table = Table(title=f"{report['network']} on {report['dataset']}, {report['device']['cpu']}")
-    for head in ("model", "requested ms", "predicted ms", "measured ms", "speed-up", "test error", "weights"):
+    heads = (
+        "model",
+        "requested ms",
+        "predicted ms",
+        "measured ms",
+        "budget",
+        "speed-up",
+        "test error",
+        "weights",
+    )
+    for head in heads:
         table.add_column(head, justify="left" if head == "model" else "right")
     dense = report["baseline"]["measured_latency_ms"]
     for row in (report["baseline"], *report["models"]):
@@ -161,6 +192,7 @@ def _models(report: Mapping[str, Any]) -> Table:
         table.add_row(
             str(row["id"]),
             *("-" if t is None else f"{t:.3f}" for t in times),
+            "-" if (over := excess(row)) is None else f"missed by {in_words(over)}" if over else "met",
             f"{dense / measured:.2f}" if dense and measured else "-",
             f"{row['test_error']:.2%}",
             f"{row['kept_weights']:,}",

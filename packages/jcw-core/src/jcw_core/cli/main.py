@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from jcw_core import providers
 from jcw_core.cli.background import leave
 from jcw_core.errors import JcwError
 from jcw_core.registry import Registry
@@ -18,21 +19,10 @@ class _Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            package = PROVIDERS.get(args[0])
+            package = providers.COMMANDS.get(args[0])
             raise click.UsageError(
                 f"{error.message} Install {package}." if package else error.message, ctx
             ) from None
-
-
-PROVIDERS = {
-    "profile": "jcw-latency",
-    "predict": "jcw-latency",
-    "check": "jcw-latency",
-    "table": "jcw-latency",
-    "kernels": "jcw-kernels",
-    "search": "jcw-retrain",
-}
-"""Which package to install for a command that is not there."""
 
 
 def build(registry: Registry) -> click.Group:

@@ -49,7 +49,7 @@ def to_onnx(model: Model, *, batch: int | None = None) -> ModelProto:
     try:
         from onnx import TensorProto, helper
     except ImportError:
-        raise JcwError("ONNX files need the package onnx: pip install 'jcw-retrain[onnx]'") from None
+        raise JcwError("ONNX files need the package onnx: pip install 'jcw-core[onnx]'") from None
     network = model.network
     names = {network.input.name: INPUT, network.output.inputs[0]: OUTPUT}
     nodes = [part for node in network for part in _nodes(node, lambda name: names.get(name, name))]

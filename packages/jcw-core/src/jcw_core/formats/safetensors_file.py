@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as serialize
 
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import atomic
@@ -26,7 +25,9 @@ class SafetensorsExporter:
     suffix = ".safetensors"
 
     def export(self, model: Model, path: Path) -> None:
-        """Write ``path`` atomically."""
+        """Write ``path`` atomically. Raises ``JcwError`` when the package safetensors is not installed."""
+        with _needing_safetensors():
+            from safetensors.numpy import save as serialize
         architecture = None if model.architecture is None else model.architecture.to_dict()
         note = {"network": json.loads(model.network.to_json()), "architecture": architecture}
         with atomic(path) as temporary:
@@ -34,12 +35,26 @@ class SafetensorsExporter:
             temporary.write_bytes(serialize(dict(model.weights), metadata={"jcw": json.dumps(note)}))
 
 
+@contextmanager
+def _needing_safetensors() -> Iterator[None]:
+    """Say what to install when an import of the block fails."""
+    try:
+        yield
+    except ImportError:
+        raise JcwError(
+            "safetensors files need the package safetensors: pip install 'jcw-core[safetensors]'"
+        ) from None
+
+
 def load_model(path: Path) -> Model:
     """Read what the exporter wrote.
 
     Raises:
+        JcwError: the package safetensors is not installed.
         FormatError: the file is missing, damaged or holds no network.
     """
+    with _needing_safetensors():
+        from safetensors import SafetensorError, safe_open
     try:
         with safe_open(path, framework="np") as file:
             note = json.loads((file.metadata() or {})["jcw"])

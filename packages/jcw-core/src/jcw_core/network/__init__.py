@@ -3,9 +3,10 @@
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.channel_groups import ChannelGroup, Coupling, couple
-from jcw_core.network.graph import Network, Node
+from jcw_core.network.graph import Network
 from jcw_core.network.layers import FusedLayer, fuse, problem_of
 from jcw_core.network.model import Model
+from jcw_core.network.node import Node
 from jcw_core.network.operations import OPERATIONS, Operation
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.shrink import Weights, kept_macs, shrink, shrink_weights

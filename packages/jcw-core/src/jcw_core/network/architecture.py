@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from jcw_core.errors import ArchitectureError
+from jcw_core.frozen import FrozenDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,8 @@ class Architecture:
                 raise ArchitectureError(
                     f"layer {layer!r}: density is {density!r}, expected above 0 and at most 1"
                 )
-        object.__setattr__(self, "widths", MappingProxyType(dict(self.widths)))
-        object.__setattr__(self, "densities", MappingProxyType(dict(self.densities)))
-
-    def __hash__(self) -> int:
-        return hash((frozenset(self.widths.items()), frozenset(self.densities.items())))
+        object.__setattr__(self, "widths", FrozenDict(self.widths))
+        object.__setattr__(self, "densities", FrozenDict(self.densities))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a JSON file."""

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jcw_core.errors import NetworkError
+from jcw_core.frozen import FrozenDict
+from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.operations import integer
+
+_MOST_SEGMENTS = 2**20
+"""Of all layouts together: a concat of concats repeats its inputs', so a small file could ask for any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +43,18 @@ class ChannelGroup:
         name: the first layer that writes the axis.
         channels: its full width.
         layers: every convolution or linear layer that writes it, depthwise ones included.
-        fixed: True when the width may not change.
+        reason: why the width may not change, e.g. ``"makes the network's output"``; ``""`` when it may.
     """
 
     name: str
     channels: int
     layers: tuple[str, ...]
-    fixed: bool
+    reason: str = ""
+
+    @property
+    def fixed(self) -> bool:
+        """True when the width may not change."""
+        return bool(self.reason)
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,9 @@ class Coupling:
 
     groups: Mapping[str, ChannelGroup]
     layout: Mapping[str, tuple[Segment, ...]]
+
+    def __repr__(self) -> str:
+        return f"<Coupling: {len(self.groups)} groups, {len(self.layout)} nodes>"
 
     def channels(self, node: str, widths: Mapping[str, int]) -> int:
         """Channels (or features) of ``node`` when the groups have ``widths``; absent is full width."""
@@ -76,51 +89,80 @@ class _Axes:
     def __init__(self) -> None:
         self.parent: dict[str, str] = {}
         self.size: dict[str, int] = {}
-        self.fixed: set[str] = set()
+        self.order: dict[str, int] = {}
+        self.reasons: dict[str, str] = {}
 
-    def open(self, name: str, size: int, *, fixed: bool = False) -> tuple[Segment, ...]:
+    def open(self, name: str, size: int, reason: str = "") -> tuple[Segment, ...]:
+        self.order[name] = len(self.parent)
         self.parent[name], self.size[name] = name, size
-        if fixed:
-            self.fixed.add(name)
-        return (Segment(name),)
+        layout = (Segment(name),)
+        self.fix(layout, reason)
+        return layout
 
     def find(self, name: str) -> str:
         while self.parent[name] != name:
+            # Each step halves the way of all that come after, so that a long chain is walked once.
+            self.parent[name] = self.parent[self.parent[name]]
             name = self.parent[name]
         return name
 
-    def tie(self, first: Sequence[Segment], second: Sequence[Segment]) -> None:
+    def tie(self, first: Sequence[Segment], second: Sequence[Segment], node: Node) -> None:
         """Make two layouts one, or fix both where their segments do not match."""
         shapes = [[(self.size[s.group], s.repeat) for s in layout] for layout in (first, second)]
         if shapes[0] != shapes[1]:
-            self.fix((*first, *second))
+            self.fix((*first, *second), f"its channels meet others in {node.name!r} that lie otherwise")
             return
-        order = {name: index for index, name in enumerate(self.parent)}
         for one, other in zip(first, second, strict=True):
-            older, newer = sorted((self.find(one.group), self.find(other.group)), key=order.__getitem__)
+            older, newer = sorted((self.find(one.group), self.find(other.group)), key=self.order.__getitem__)
             self.parent[newer] = older
 
-    def fix(self, layout: Sequence[Segment]) -> None:
-        self.fixed.update(segment.group for segment in layout)
+    def fix(self, layout: Sequence[Segment], reason: str) -> None:
+        """Note why axes may not be cut; the first reason stays."""
+        for segment in layout if reason else ():
+            self.reasons.setdefault(segment.group, reason)
 
 
-@lru_cache(maxsize=64)
+@derived
 def couple(network: Network) -> Coupling:
-    """Find the channel groups of a network."""
+    """Find the channel groups of a network.
+
+    Raises:
+        NetworkError: concatenations of concatenations come to more than a million pieces.
+    """
     axes = _Axes()
     layout: dict[str, tuple[Segment, ...]] = {}
+    segments = 0
     for node in network:
+        # Counted before they are made.
+        segments += sum(len(layout[name]) for name in node.inputs) or 1
+        if segments > _MOST_SEGMENTS:
+            raise NetworkError(
+                f"{network.name}: node {node.name!r} ({node.op}): more than {_MOST_SEGMENTS} runs of channels "
+                "so far, by concatenating what was concatenated; such a network cannot be pruned"
+            )
         layout[node.name] = _layout(network, node, [layout[name] for name in node.inputs], axes)
-    fixed = {axes.find(name) for name in axes.fixed}
+    return _resolved(network, axes, layout)
+
+
+def _resolved(network: Network, axes: _Axes, layout: Mapping[str, tuple[Segment, ...]]) -> Coupling:
+    """The groups, with the name of its oldest axis for each axis."""
     roots = {name: axes.find(name) for name in axes.parent}
+    reasons: dict[str, str] = {}
+    for name, reason in axes.reasons.items():
+        reasons.setdefault(roots[name], reason)
     resolved = {
         name: tuple(Segment(roots[s.group], s.repeat) for s in segments) for name, segments in layout.items()
     }
+    writers: dict[str, list[str]] = {root: [] for root in roots.values()}
+    for node in network:
+        if node.op in ("conv2d", "linear"):
+            for group in dict.fromkeys(s.group for s in resolved[node.name]):
+                writers[group].append(node.name)
     groups = {
-        root: ChannelGroup(root, axes.size[root], _layers(network, resolved, root), root in fixed)
-        for root in dict.fromkeys(roots.values())
+        root: ChannelGroup(root, axes.size[root], tuple(layers), reasons.get(root, ""))
+        for root, layers in writers.items()
     }
-    return Coupling(groups, resolved)
+    return Coupling(FrozenDict(groups), FrozenDict(resolved))
 
 
 def _layout(
@@ -128,18 +170,13 @@ def _layout(
 ) -> tuple[Segment, ...]:
     size = network.shapes[node.name][0]
     if node.op == "input":
-        return axes.open(node.name, size, fixed=True)
+        return axes.open(node.name, size, "is tied to the network's input")
     if node.op == "linear":
         return axes.open(node.name, size)
     if node.op == "conv2d":
-        if integer(node.attributes, "groups") == 1:
-            return axes.open(node.name, size)
-        if network.is_depthwise(node):
-            return inputs[0]
-        axes.fix(inputs[0])
-        return axes.open(node.name, size, fixed=True)
+        return _convolution_layout(network, node, inputs[0], axes)
     if node.op in ("add", "mul"):
-        axes.tie(inputs[0], inputs[1])
+        axes.tie(inputs[0], inputs[1], node)
         return inputs[0]
     if node.op == "concat":
         return tuple(segment for layout in inputs for segment in layout)
@@ -147,13 +184,17 @@ def _layout(
         area = prod(network.shapes[node.inputs[0]][1:])
         return tuple(Segment(s.group, s.repeat * area) for s in inputs[0])
     if node.op == "output":
-        axes.fix(inputs[0])
+        axes.fix(inputs[0], "makes the network's output")
     return inputs[0]
 
 
-def _layers(network: Network, layout: Mapping[str, tuple[Segment, ...]], group: str) -> tuple[str, ...]:
-    return tuple(
-        node.name
-        for node in network
-        if node.op in ("conv2d", "linear") and any(s.group == group for s in layout[node.name])
-    )
+def _convolution_layout(
+    network: Network, node: Node, source: tuple[Segment, ...], axes: _Axes
+) -> tuple[Segment, ...]:
+    size, groups = network.shapes[node.name][0], integer(node.attributes, "groups")
+    if groups == 1:
+        return axes.open(node.name, size)
+    if network.is_depthwise(node):
+        return source
+    axes.fix(source, f"feeds the grouped convolution {node.name!r}")
+    return axes.open(node.name, size, f"is a grouped convolution of {groups} groups that is not depthwise")

@@ -7,81 +7,21 @@ prefixes of parameter names, so that the state dicts of torchvision load as they
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from jcw_core.errors import NetworkError
-from jcw_core.network.operations import OPERATIONS, Attribute, Attributes, Shape
+from jcw_core.frozen import FrozenDict
+from jcw_core.network.node import LARGEST, Node, check_name
+from jcw_core.network.operations import OPERATIONS, Shape
+
+__all__ = ["FORMAT", "Network", "Node"]
 
 FORMAT = "jcw-network/1"
-
-_LARGEST = 2**24
-"""Channels, pixels and features stay below it, so that no damaged file asks for absurd arrays."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One operation: its name, kind, the names of the nodes it reads, and plain attributes."""
-
-    name: str
-    op: str
-    inputs: tuple[str, ...] = ()
-    attributes: Attributes = field(default_factory=lambda: MappingProxyType({}))
-
-    def __post_init__(self) -> None:
-        operation = OPERATIONS.get(self.op)
-        if operation is None:
-            raise NetworkError(
-                f"node {self.name!r}: unknown operation {self.op!r}; known are {', '.join(OPERATIONS)}"
-            )
-        if set(self.attributes) != set(operation.attributes):
-            raise NetworkError(
-                f"node {self.name!r} ({self.op}): attributes are {sorted(self.attributes)}, "
-                f"expected {sorted(operation.attributes)}"
-            )
-        if operation.arity is not None and len(self.inputs) != operation.arity:
-            raise NetworkError(
-                f"node {self.name!r} ({self.op}): {len(self.inputs)} inputs, expected {operation.arity}"
-            )
-        if operation.arity is None and not self.inputs:
-            raise NetworkError(f"node {self.name!r} ({self.op}): no inputs, expected one or more")
-        checked = {
-            key: _checked(self, key, kind, self.attributes[key]) for key, kind in operation.attributes.items()
-        }
-        object.__setattr__(self, "attributes", MappingProxyType(checked))
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.op, self.inputs, tuple(self.attributes.items())))
-
-
-def _checked(node: Node, key: str, kind: str, value: Any) -> Attribute:
-    """Return ``value`` in its canonical type, or raise ``NetworkError``."""
-    if kind == "bool" and isinstance(value, bool):
-        return value
-    if (
-        kind == "float"
-        and isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and 0 <= value < 1e9
-    ):
-        return float(value)
-    lowest = 0 if key == "padding" else 1
-    if kind == "int" and _is_size(value, lowest):
-        return int(value)
-    if kind in ("pair", "shape") and isinstance(value, (tuple, list)):
-        length = 2 if kind == "pair" else len(value)
-        if len(value) == length > 0 and all(_is_size(v, lowest) for v in value):
-            return tuple(int(v) for v in value)
-    raise NetworkError(f"node {node.name!r} ({node.op}): {key} = {value!r} is not a valid {kind}")
-
-
-def _is_size(value: Any, lowest: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= _LARGEST
 
 
 @dataclass(frozen=True)
@@ -100,10 +40,11 @@ class Network:
     nodes: tuple[Node, ...]
 
     def __post_init__(self) -> None:
+        check_name("network", self.name)
         seen: set[str] = set()
         for node in self.nodes:
-            if node.name in seen or not node.name:
-                raise NetworkError(f"{self.name}: node name {node.name!r} is empty or used twice")
+            if node.name in seen:
+                raise NetworkError(f"{self.name}: node name {node.name!r} is used twice")
             missing = [name for name in node.inputs if name not in seen]
             if missing:
                 raise NetworkError(
@@ -115,6 +56,16 @@ class Network:
             if count != 1:
                 raise NetworkError(f"{self.name}: {count} {op} nodes, expected one")
         self.shapes  # noqa: B018  infers, so that a network that exists is consistent
+
+    def __repr__(self) -> str:
+        return (
+            f"<Network {self.name!r}: {len(self.nodes)} nodes, "
+            f"{self.input_shape} -> {self.shapes[self.output.name]}>"
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[str, tuple[Node, ...]]]:
+        # Not what was worked out and kept: another process hashes the same names to other numbers.
+        return type(self), (self.name, self.nodes)
 
     def __getitem__(self, name: str) -> Node:
         return self._by_name[name]
@@ -130,8 +81,13 @@ class Network:
 
     @cached_property
     def _hash(self) -> int:
-        # Kept, because what is derived from a network is looked up by it, often once per layer.
+        # Kept, because the nodes are hashed one by one.
         return hash((self.name, self.nodes))
+
+    @cached_property
+    def derived(self) -> dict[Callable[[Network], Any], Any]:
+        """What functions made of this network and kept, see ``jcw_core.network.derived``; no part of its value."""
+        return {}
 
     @cached_property
     def _by_name(self) -> Mapping[str, Node]:
@@ -145,9 +101,11 @@ class Network:
             inputs = [shapes[name] for name in node.inputs]
             try:
                 shapes[node.name] = OPERATIONS[node.op].shape(node.attributes, inputs)
+                if max(shapes[node.name]) > LARGEST:
+                    raise NetworkError(f"makes {shapes[node.name]}, more than {LARGEST} along one axis")
             except NetworkError as error:
                 raise NetworkError(f"{self.name}: node {node.name!r} ({node.op}): {error}") from None
-        return MappingProxyType(shapes)
+        return FrozenDict(shapes)
 
     @cached_property
     def consumers(self) -> Mapping[str, tuple[str, ...]]:
@@ -158,12 +116,12 @@ class Network:
                 readers[name].append(node.name)
         return {name: tuple(found) for name, found in readers.items()}
 
-    @property
+    @cached_property
     def input(self) -> Node:
         """The input node."""
         return next(node for node in self.nodes if node.op == "input")
 
-    @property
+    @cached_property
     def output(self) -> Node:
         """The output node."""
         return next(node for node in self.nodes if node.op == "output")

@@ -1,18 +1,18 @@
-"""Units: the operations of a network as a device times them.
+"""Fused layers: the operations of a network as a device times them.
 
 Batch norm folds into the convolution before it; a residual add and an activation happen while the
-accumulators are in registers. A depthwise convolution belongs to the unit of the 1 x 1 convolution before
+accumulators are in registers. A depthwise convolution belongs to the layer of the 1 x 1 convolution before
 it, since an engine may run both a few channels at a time, so that what lies between them need not go to
-memory: what the two cost is not the sum of what each costs. The latency model costs units; an engine is
-given their parts and decides itself which of them it runs together.
+memory: what the two cost is not the sum of what each costs. The latency model costs fused layers; an engine
+is given their parts and decides itself which of them it runs together.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import prod
 
+from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.operations import ACTIVATIONS, integer, pair
 from jcw_core.network.problem import LayerProblem
@@ -25,14 +25,14 @@ class FusedLayer:
     """One operation with what is fused into it.
 
     Args:
-        node: the operation itself; its name is the unit's name.
+        node: the operation itself; its name is the layer's name.
         batch_norm: the batch norm that folds into it.
         residual: the node whose output is added before the activation.
         activation: operation name, or ``""``.
-        inputs: nodes that it reads, the residual left out. Each is some unit's ``output``.
+        inputs: nodes that it reads, the residual left out. Each is some layer's ``output``.
         output: the node whose value it computes.
         then: the depthwise convolution that runs on what is described so far, with what is fused into
-            that; it makes the unit's ``output``.
+            that; it makes the layer's ``output``.
     """
 
     node: Node
@@ -50,93 +50,95 @@ class FusedLayer:
 
     @property
     def parts(self) -> tuple[FusedLayer, ...]:
-        """Itself without ``then``, and ``then``: units of one operation each, in the order in which they run."""
+        """Itself without ``then``, and ``then``: layers of one operation each, in the order in which they run."""
         if self.then is None:
             return (self,)
         return replace(self, output=self.then.inputs[0], then=None), self.then
 
 
-@lru_cache(maxsize=256)
+@derived
 def fuse(network: Network) -> tuple[FusedLayer, ...]:
-    """The units of a network in an order that can be executed; ``input`` and ``output`` have none."""
-    units: list[FusedLayer] = []
+    """The fused layers of a network in an order that can be executed; ``input`` and ``output`` have none."""
+    layers: list[FusedLayer] = []
     made: dict[str, int] = {}
     for node in network:
         if node.op in ("input", "output"):
             continue
-        index = _host(network, node, units, made)
+        index = _host(network, node, layers, made)
         if index is None:
-            units.append(FusedLayer(node, None, None, "", node.inputs, node.name))
-            index = len(units) - 1
+            layers.append(FusedLayer(node, None, None, "", node.inputs, node.name))
+            index = len(layers) - 1
         else:
-            units[index] = _absorb(units[index], node)
+            layers[index] = _absorb(layers[index], node)
         made[node.name] = index
-    return tuple(units)
+    return tuple(layers)
 
 
-def _host(network: Network, node: Node, units: list[FusedLayer], made: dict[str, int]) -> int | None:
-    """The unit into which ``node`` fuses, or None."""
+def _host(network: Network, node: Node, layers: list[FusedLayer], made: dict[str, int]) -> int | None:
+    """The layer into which ``node`` fuses, or None."""
     sources = [name for name in node.inputs if name in made]
     if not sources:
         return None
     index = max(made[name] for name in sources)
-    if units[index].output not in node.inputs or len(network.consumers[units[index].output]) != 1:
+    if layers[index].output not in node.inputs or len(network.consumers[layers[index].output]) != 1:
         return None
-    if _is_second(network, units[index], node):
+    if _is_second(network, layers[index], node):
         return index
-    unit = units[index].then or units[index]
-    if unit.activation:
+    layer = layers[index].then or layers[index]
+    if layer.activation:
         return None
-    op = unit.node.op
+    op = layer.node.op
     if node.op == "batch_norm":
-        fits = op == "conv2d" and unit.batch_norm is None and unit.residual is None
+        fits = op == "conv2d" and layer.batch_norm is None and layer.residual is None
     elif node.op == "add":
-        other = [name for name in node.inputs if name != unit.output]
-        fits = op == "conv2d" and unit.residual is None and len(other) == 1
+        other = [name for name in node.inputs if name != layer.output]
+        fits = op == "conv2d" and layer.residual is None and len(other) == 1
     else:
         fits = node.op in ACTIVATIONS and op in _TAKES_ACTIVATION
     return index if fits else None
 
 
-def _is_second(network: Network, unit: FusedLayer, node: Node) -> bool:
-    """True for a depthwise convolution that an engine may run together with the unit before it."""
+def _is_second(network: Network, layer: FusedLayer, node: Node) -> bool:
+    """True for a depthwise convolution that an engine may run together with the layer before it."""
     if not network.is_depthwise(node) or pair(node.attributes, "kernel_size") == (1, 1):
         return False
-    if unit.node.op != "conv2d" or unit.residual is not None or unit.then is not None:
+    if layer.node.op != "conv2d" or layer.residual is not None or layer.then is not None:
         return False
-    window = tuple(pair(unit.node.attributes, key) for key in ("kernel_size", "stride", "padding"))
-    return window == ((1, 1), (1, 1), (0, 0)) and unit.node.attributes["groups"] == 1
+    window = tuple(pair(layer.node.attributes, key) for key in ("kernel_size", "stride", "padding"))
+    return window == ((1, 1), (1, 1), (0, 0)) and layer.node.attributes["groups"] == 1
 
 
-def _absorb(unit: FusedLayer, node: Node) -> FusedLayer:
-    if unit.then is not None:
-        return replace(unit, then=_absorb(unit.then, node), output=node.name)
+def _absorb(layer: FusedLayer, node: Node) -> FusedLayer:
+    if layer.then is not None:
+        return replace(layer, then=_absorb(layer.then, node), output=node.name)
     if node.op == "conv2d":
-        return replace(unit, then=FusedLayer(node, None, None, "", node.inputs, node.name), output=node.name)
+        return replace(layer, then=FusedLayer(node, None, None, "", node.inputs, node.name), output=node.name)
     if node.op == "batch_norm":
-        return replace(unit, batch_norm=node, output=node.name)
+        return replace(layer, batch_norm=node, output=node.name)
     if node.op == "add":
-        other = next(name for name in node.inputs if name != unit.output)
-        return replace(unit, residual=other, output=node.name)
-    return replace(unit, activation=node.op, output=node.name)
+        other = next(name for name in node.inputs if name != layer.output)
+        return replace(layer, residual=other, output=node.name)
+    return replace(layer, activation=node.op, output=node.name)
 
 
-def problem_of(network: Network, unit: FusedLayer, density: float = 1.0) -> LayerProblem:
-    """What a device has to time for one unit of a network.
+def problem_of(network: Network, layer: FusedLayer, density: float = 1.0) -> LayerProblem:
+    """What a device has to time for one fused layer of a network.
 
     Args:
-        network: the one that the unit is of, or that one cut down to an architecture. Units are better
+        network: the one that the layer is of, or that one cut down to an architecture. Layers are better
             taken at full width: of one channel, a depthwise convolution is like any other.
-        unit: of ``fuse``.
+        layer: of ``fuse``.
         density: share of its weights kept; a depthwise convolution that it ends in is never pruned.
     """
-    node = network[unit.name]
-    first, out = network.shapes[unit.inputs[0]], network.shapes[unit.parts[0].output]
+    node = network[layer.name]
+    first, out = network.shapes[layer.inputs[0]], network.shapes[layer.parts[0].output]
     windowed = "kernel_size" in node.attributes
     one = (1, 1)
     return LayerProblem(
-        op="scale" if _is_scale(network, unit) else node.op,
-        in_channels=sum(network.shapes[name][0] for name in unit.inputs) if node.op == "concat" else first[0],
+        op="scale" if _is_scale(network, layer) else node.op,
+        in_channels=sum(network.shapes[name][0] for name in layer.inputs)
+        if node.op == "concat"
+        else first[0],
         in_height=first[1] if len(first) == 3 else 1,
         in_width=first[2] if len(first) == 3 else 1,
         out_channels=out[0] if len(out) == 3 else prod(out),
@@ -145,11 +147,11 @@ def problem_of(network: Network, unit: FusedLayer, density: float = 1.0) -> Laye
         padding=pair(node.attributes, "padding") if windowed else (0, 0),
         groups=integer(node.attributes, "groups") if node.op == "conv2d" else 1,
         density=density,
-        activation=unit.activation,
-        residual=unit.residual is not None,
-        then=problem_of(network, unit.then) if unit.then is not None else None,
+        activation=layer.activation,
+        residual=layer.residual is not None,
+        then=problem_of(network, layer.then) if layer.then is not None else None,
     )
 
 
-def _is_scale(network: Network, unit: FusedLayer) -> bool:
-    return unit.node.op == "mul" and network.shapes[unit.inputs[1]] != network.shapes[unit.inputs[0]]
+def _is_scale(network: Network, layer: FusedLayer) -> bool:
+    return layer.node.op == "mul" and network.shapes[layer.inputs[1]] != network.shapes[layer.inputs[0]]

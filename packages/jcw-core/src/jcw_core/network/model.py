@@ -12,7 +12,7 @@ from jcw_core.network.graph import Network
 from jcw_core.network.shrink import Weights
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Model:
     """A network and the value of every parameter and batch-norm statistic.
 
@@ -29,6 +29,9 @@ class Model:
     network: Network
     weights: Weights
     architecture: Architecture | None = None
+
+    def __repr__(self) -> str:
+        return f"<Model {self.network.name!r}: {self.network.parameters:,} parameters>"
 
     def __post_init__(self) -> None:
         expected = {**self.network.parameter_shapes, **self.network.buffer_shapes}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from jcw_core.errors import NetworkError
 from jcw_core.network.operations import ACTIVATIONS, OPERATIONS
@@ -23,7 +25,7 @@ _TAKEN_BY = {
 
 @dataclass(frozen=True, slots=True)
 class LayerProblem:
-    """A unit (see ``jcw_core.network.layers``) stripped of its name: equal problems cost the same.
+    """A fused layer (see ``jcw_core.network.layers``) stripped of its name: equal problems cost the same.
 
     Args:
         op: an operation of ``jcw_core.network.operations``, or ``"scale"`` for a product with one value per channel.
@@ -35,7 +37,7 @@ class LayerProblem:
         density: share of the weight groups kept, 0 to 1.
         activation: fused operation, or ``""``.
         residual: True when a second input in the output's shape is added before the activation.
-        then: the depthwise convolution that runs on its output in the same unit. Only an ungrouped
+        then: the depthwise convolution that runs on its output in the same layer. Only an ungrouped
             1 x 1 convolution of stride 1, without padding and residual, has one.
 
     Raises:
@@ -78,6 +80,19 @@ class LayerProblem:
             raise NetworkError(f"layer problem whose padding is more than half its window: {self}")
         if self.then is not None:
             self._check_second(self.then)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> LayerProblem:
+        """What ``dataclasses.asdict`` made of a problem, after a journey through JSON.
+
+        Raises:
+            NetworkError: impossible sizes.
+            TypeError, ValueError, AttributeError: another kind of document.
+        """
+        values = _values(document)
+        then = values.get("then")
+        # One level and no more: what stands in the second convolution's own ``then`` is refused unread.
+        return cls(**{**values, "then": None if then is None else cls(**_values(then))})
 
     def _check_fields(self) -> None:
         for field in fields(self):
@@ -144,3 +159,32 @@ class LayerProblem:
         taps = self.in_channels // self.groups * self.kernel_size[0] * self.kernel_size[1]
         own = self.density * self.out_channels * taps * self.out_height * self.out_width
         return own + (self.then.macs if self.then is not None else 0.0)
+
+
+def _values(document: Mapping[str, Any]) -> dict[str, Any]:
+    for name, value in document.items():
+        if name in _KINDS and not _KINDS[name](value):
+            raise TypeError(f"{name} of a layer is {value!r:.40}")
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_whole, value))
+
+
+_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("op", "activation"), _is_text),
+    **dict.fromkeys(("in_channels", "in_height", "in_width", "out_channels", "groups"), _is_whole),
+    **dict.fromkeys(("kernel_size", "stride", "padding"), _is_pair),
+    "density": lambda value: isinstance(value, float) or _is_whole(value),
+    "residual": lambda value: isinstance(value, bool),
+}
+"""What each key of a problem must be, beside the second convolution."""

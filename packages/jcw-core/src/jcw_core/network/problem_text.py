@@ -1,9 +1,6 @@
-"""Layer problems in words, and read back from JSON."""
+"""``describe``: a layer problem in a few words, for tables and errors."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from typing import Any
 
 from jcw_core.network.problem import LayerProblem
 
@@ -27,45 +24,3 @@ def _window(p: LayerProblem) -> str:
 
 def _extras(p: LayerProblem) -> str:
     return f"{' + residual' if p.residual else ''}{f' + {p.activation}' if p.activation else ''}"
-
-
-def problem_from(document: Mapping[str, Any]) -> LayerProblem:
-    """What ``dataclasses.asdict`` made of a problem, after a journey through JSON.
-
-    Raises:
-        NetworkError: impossible sizes, see ``LayerProblem``.
-        TypeError, ValueError, AttributeError: another kind of document.
-    """
-    fields = _fields(document)
-    then = fields.get("then")
-    # One level and no more: what stands in the second convolution's own ``then`` is refused unread.
-    return LayerProblem(**{**fields, "then": None if then is None else LayerProblem(**_fields(then))})
-
-
-def _fields(document: Mapping[str, Any]) -> dict[str, Any]:
-    for name, value in document.items():
-        if name in _KINDS and not _KINDS[name](value):
-            raise TypeError(f"{name} of a layer is {value!r:.40}")
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_whole, value))
-
-
-_KINDS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("op", "activation"), _is_text),
-    **dict.fromkeys(("in_channels", "in_height", "in_width", "out_channels", "groups"), _is_whole),
-    **dict.fromkeys(("kernel_size", "stride", "padding"), _is_pair),
-    "density": lambda value: isinstance(value, float) or _is_whole(value),
-    "residual": lambda value: isinstance(value, bool),
-}
-"""What each key of a problem must be, beside the second convolution."""

@@ -6,8 +6,9 @@ Only types stand here; see ``jcw_core.hookspecs`` for when each hook is called.
 from jcw_core.protocols.datasets import Dataset, DatasetPlugin
 from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin
 from jcw_core.protocols.models import Backbone, Exporter
-from jcw_core.protocols.search import Configured, Evaluator, Objective, Selection
-from jcw_core.protocols.stages import Delegating, Progress, ReportSection, Stage
+from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run
+from jcw_core.protocols.search import Evaluator, Selection
+from jcw_core.protocols.stages import Delegating, Progress, Stage
 
 __all__ = [
     "Backbone",
@@ -22,8 +23,10 @@ __all__ = [
     "Evaluator",
     "Exporter",
     "Objective",
+    "Plugins",
     "Progress",
     "ReportSection",
+    "Run",
     "Selection",
     "Stage",
 ]

@@ -1,4 +1,4 @@
-"""Labelled images."""
+"""What a dataset is: labelled images by index, and the plugin that opens them."""
 
 from __future__ import annotations
 

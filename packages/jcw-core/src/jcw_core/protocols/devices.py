@@ -1,4 +1,4 @@
-"""What latencies are measured on."""
+"""What a device is: it times layers and whole models; and the plugin that connects to one."""
 
 from __future__ import annotations
 
@@ -46,6 +46,24 @@ class DeviceInfo:
         )
         if not named:
             raise self._error("versions", "text by name")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a JSON file."""
+        return {
+            "name": self.name,
+            "cpu": self.cpu,
+            "isa": self.isa,
+            "threads": self.threads,
+            "versions": dict(self.versions),
+        }
+
+    @classmethod
+    def from_dict(cls, document: Any) -> DeviceInfo:
+        """What ``to_dict`` made, after a journey through JSON. Raises ``DeviceError`` for anything else."""
+        try:
+            return cls(**document)
+        except TypeError as error:
+            raise DeviceError(f"not a device: {error}") from None
 
     def _error(self, key: str, expected: str) -> DeviceError:
         found = f"{getattr(self, key)!r:.60}"

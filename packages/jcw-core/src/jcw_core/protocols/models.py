@@ -1,4 +1,4 @@
-"""Where networks come from, and the files that models go to."""
+"""What a backbone and an exporter are."""
 
 from __future__ import annotations
 

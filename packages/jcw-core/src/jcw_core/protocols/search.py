@@ -1,16 +1,13 @@
-"""What a search minimises, and how it chooses who survives."""
+"""What a search works with: evaluators of its objectives, and the strategy that selects a population."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.space.space import Population, SearchSpace
-
-if TYPE_CHECKING:
-    from jcw_core.run.context import Context
 
 
 class Evaluator(Protocol):
@@ -30,37 +27,6 @@ class Evaluator(Protocol):
 
     def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
         """One value per architecture, (n,); smaller is better. Raises ``JcwError``."""
-
-
-class Objective(Protocol):
-    """A quantity that the search minimises; ``unit`` is for people, e.g. ``"ms"``.
-
-    ``needs`` names the run's files that it reads, so that the stages that make them run first.
-    """
-
-    @property
-    def name(self) -> str:
-        """What recipes call it."""
-
-    @property
-    def unit(self) -> str:
-        """FusedLayer of its values, for people."""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Files of the run that it reads."""
-
-    def open(self, context: Context) -> Evaluator:
-        """Load what the evaluation needs (a table, a supernet) from the run."""
-
-
-@runtime_checkable
-class Configured(Protocol):
-    """What an ``Objective`` may have besides: recipe tables that change its values beyond its files."""
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the tables, each owned by a stage."""
 
 
 class Selection(Protocol):

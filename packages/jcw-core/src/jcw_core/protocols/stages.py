@@ -1,15 +1,12 @@
-"""The steps of a run, what they tell of their progress, and what they add to its report."""
+"""The steps of a run, and what they tell of their progress."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    from jcw_core.recipe.recipe import Recipe
-    from jcw_core.registry import Registry
-    from jcw_core.run.context import Context
+from jcw_core.protocols.run import Run
 
 
 class Stage(Protocol):
@@ -44,16 +41,16 @@ class Stage(Protocol):
     def makes(self) -> tuple[str, ...]:
         """Files that it writes in every run."""
 
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def needs(self, run: Run) -> tuple[str, ...]:
         """Files that other stages make and this one reads.
 
         The stage runs after theirs, and is skipped while what it made matches its inputs.
         """
 
-    def run(self, context: Context) -> Sequence[str]:
+    def run(self, run: Run) -> Sequence[str]:
         """Write all of ``makes``; return the names of further files that were written.
 
-        Checkpoints go to ``context.directory.scratch(name)``. Raises ``JcwError``.
+        Checkpoints go to ``run.scratch(name)``. Raises ``JcwError``.
         """
 
 
@@ -61,30 +58,8 @@ class Stage(Protocol):
 class Delegating(Protocol):
     """What a ``Stage`` may have besides, when plugins that the recipe names do part of its work."""
 
-    def plugins_read(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def plugins_read(self, run: Run) -> tuple[str, ...]:
         """Recipe tables or keys that change what those plugins do, beside its own ``reads``."""
-
-
-class ReportSection(Protocol):
-    """A part of the report: merged into ``report.json`` under ``name``, drawn in ``report.html``."""
-
-    @property
-    def name(self) -> str:
-        """Its key in ``report.json``."""
-
-    @property
-    def title(self) -> str:
-        """Heading in the page."""
-
-    @property
-    def order(self) -> int:
-        """Place in the page; smaller comes first."""
-
-    def data(self, context: Context) -> Mapping[str, Any] | None:
-        """JSON-ready data, or None when the run has nothing for it."""
-
-    def html(self, data: Mapping[str, Any]) -> str:
-        """HTML of the section's body; see ``jcw_core.report.charts`` for plots."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Recipes: what the user asked for, read from TOML and checked; and the list of all that one may say."""
+"""Recipes: what the user asked for, read from TOML and checked; and a listing of every key that one may have."""
 
 from jcw_core.recipe.recipe import (
     Choice,

@@ -7,12 +7,12 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from jcw_core.backbones.family import WIDTHS
 from jcw_core.errors import PluginError, RecipeError
 from jcw_core.options import Location, Word, option, parse
-from jcw_core.registry import PROVIDERS, Registry
+from jcw_core.providers import PLUGINS
 from jcw_core.space.bounds import Bound
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class NetworkOptions:
     """``[network]``: the network to prune. Its input and classes come from the data."""
 
     backbone: str = option("", help="name of a registered backbone")
-    file: Path | None = option(None, help="a network as JSON, in place of a backbone")
+    file: Path | None = option(None, help="a network as JSON or ONNX, in place of a backbone")
     width: float = option(1.0, low=WIDTHS[0], high=WIDTHS[1], help="factor on all channels")
 
     def __post_init__(self) -> None:
@@ -122,7 +122,27 @@ class Recipe:
         return self.stages[name] if name in self.stages else getattr(self, name)
 
 
-def load_recipe(path: Path, registry: Registry, overrides: Mapping[str, Any] | None = None) -> Recipe:
+class Catalogue(Protocol):
+    """What a recipe may name, by family: ``jcw_core.registry.Registry`` is one."""
+
+    @property
+    def backbones(self) -> Mapping[str, Any]:
+        """For ``[network] backbone``."""
+
+    @property
+    def datasets(self) -> Mapping[str, Any]:
+        """For ``[data] name``."""
+
+    @property
+    def devices(self) -> Mapping[str, Any]:
+        """For ``[device] name``."""
+
+    @property
+    def stages(self) -> Mapping[str, Any]:
+        """Owners of further tables."""
+
+
+def load_recipe(path: Path, registry: Catalogue, overrides: Mapping[str, Any] | None = None) -> Recipe:
     """Read a recipe.
 
     Args:
@@ -147,7 +167,7 @@ def load_recipe(path: Path, registry: Registry, overrides: Mapping[str, Any] | N
     known = [*TABLES, *owned]
     for table, content in document.items():
         if table not in known:
-            hint = f"; install {PROVIDERS[table]}" if table in PROVIDERS else ""
+            hint = f"; install {PLUGINS[table]}" if table in PLUGINS else ""
             raise where.inside(table).error("", f"unknown table{hint}; known are {', '.join(known)}")
         if not isinstance(content, dict):
             raise where.error(table, f"expected a table, found {content!r}")
@@ -177,7 +197,7 @@ def _override(document: dict[str, Any], overrides: Mapping[str, Any]) -> None:
         target[key] = value
 
 
-def _network(document: Mapping[str, Any], registry: Registry, where: Location) -> NetworkOptions:
+def _network(document: Mapping[str, Any], registry: Catalogue, where: Location) -> NetworkOptions:
     options = parse(NetworkOptions, document.get("network", {}), where)
     try:
         if options.backbone:
@@ -187,7 +207,7 @@ def _network(document: Mapping[str, Any], registry: Registry, where: Location) -
     return options
 
 
-def _data(document: Mapping[str, Any], registry: Registry, where: Location) -> tuple[SplitOptions, Choice]:
+def _data(document: Mapping[str, Any], registry: Catalogue, where: Location) -> tuple[SplitOptions, Choice]:
     table = dict(document.get("data", {}))
     common = {f.name for f in fields(SplitOptions)}
     split = parse(SplitOptions, {k: table.pop(k) for k in common & table.keys()}, where)

@@ -8,11 +8,10 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from jcw_core.recipe.recipe import NetworkOptions, RunOptions, SpaceOptions, SplitOptions
-from jcw_core.registry import Registry
+from jcw_core.recipe.recipe import Catalogue, NetworkOptions, RunOptions, SpaceOptions, SplitOptions
 
 
-def describe(registry: Registry) -> str:
+def describe(registry: Catalogue) -> str:
     """A recipe with every key at its default, commented out; required keys show their type."""
     lines = [
         *_table("run", RunOptions),

@@ -3,13 +3,15 @@
 from jcw_core.run.context import Context
 from jcw_core.run.directory import RunDirectory
 from jcw_core.run.pipeline import StageEvent, check, plan, run
-from jcw_core.run.records import Candidate, ChosenModel, Front
+from jcw_core.run.records import Candidate, ChosenModel, Evaluation, Front, Measurements
 
 __all__ = [
     "Candidate",
     "ChosenModel",
     "Context",
+    "Evaluation",
     "Front",
+    "Measurements",
     "RunDirectory",
     "StageEvent",
     "check",

@@ -1,4 +1,4 @@
-"""``Context``: what a stage works with."""
+"""``Context``: one run, as the pipeline makes it from a recipe and hands it to each stage."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from jcw_core.datasets.split import divide, hold_out
 from jcw_core.errors import DeviceError, JcwError
+from jcw_core.formats.network_file import read_network
 from jcw_core.network.graph import Network
 from jcw_core.protocols import Dataset, Device, Progress
 from jcw_core.recipe.recipe import Recipe
@@ -23,9 +24,7 @@ T = TypeVar("T")
 
 
 class Context:
-    """One run: its recipe, its directory, and what the recipe stands for, made when first asked for.
-
-    What cannot be made is a ``RecipeError`` that says where the recipe asks for it.
+    """One run, a ``jcw_core.protocols.Run``: all that a recipe stands for, made when first asked for.
 
     Args:
         recipe: checked.
@@ -47,6 +46,10 @@ class Context:
         """Where a file of this run lies."""
         return self.directory.path(name)
 
+    def scratch(self, stage: str) -> Path:
+        """A folder for a stage's checkpoints; removed when the stage has finished."""
+        return self.directory.scratch(stage)
+
     @cached_property
     def network(self) -> Network:
         """The network at full width, with the input and the classes of the data."""
@@ -54,7 +57,7 @@ class Context:
         wanted, where = self.recipe.network, self.recipe.where.inside("network")
         key = "backbone" if wanted.file is None else "file"
         try:
-            network = self._build(data) if wanted.file is None else Network.read(wanted.file)
+            network = self._build(data) if wanted.file is None else read_network(wanted.file)
         except JcwError as error:
             raise where.error(key, str(error)) from None
         if network.input_shape != data.image_shape or network.num_classes != len(data.classes):

@@ -41,7 +41,7 @@ def plan(context: Context, until: str = "report") -> list[Stage]:
         if stage.name in path:
             raise PluginError(f"stages need each other in a circle: {' -> '.join([*path, stage.name])}")
         path.append(stage.name)
-        for needed in stage.needs(context.recipe, context.registry):
+        for needed in stage.needs(context):
             if needed not in makers:
                 raise PluginError(
                     f"stage {stage.name!r} needs {needed}, which no installed stage makes; "
@@ -105,11 +105,11 @@ def _inputs_key(context: Context, stage: Stage) -> str:
     """Fingerprint of all that the stage's result depends on: options, files, and who wrote the stage."""
     read = ["run", *stage.reads, stage.section]
     if isinstance(stage, Delegating):
-        read += stage.plugins_read(context.recipe, context.registry)
+        read += stage.plugins_read(context)
     tables = {name: context.recipe.table(name) for name in read if name}
     parts = {name: canonical(options) for name, options in tables.items()}
     origin = context.registry.stages.origins[stage.name]
-    files = {name: context.path(name) for name in stage.needs(context.recipe, context.registry)}
+    files = {name: context.path(name) for name in stage.needs(context)}
     files |= {str(path): path for options in tables.values() for path in paths_in(options)}
     return context.directory.inputs_key(parts | {"stage": f"{origin} {_version(origin)}"}, files)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jcw_core.errors import ArchitectureError
+from jcw_core.network.graph import Network
+from jcw_core.space.whole import fixed_layers, layers_of, unpruned_layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +55,36 @@ def matches(bound: Bound, layer: str) -> bool:
 def bound_of(layer: str, bounds: Sequence[Bound]) -> Bound | None:
     """The first of ``bounds`` that is for a layer of this name."""
     return next((bound for bound in bounds if matches(bound, layer)), None)
+
+
+def check_bounds(network: Network, bounds: Sequence[Bound], step: int) -> None:
+    """Check that each bound does something.
+
+    Args:
+        network: at full width.
+        bounds: those that somebody asked for.
+        step: widths are multiples of this many channels.
+
+    Raises:
+        BoundError: a bound matches no layer, or has a width or density below 1 for layers that all stay whole.
+    """
+    layers = layers_of(network)
+    whole = {"width": fixed_layers(network, step), "density": unpruned_layers(network)}
+    for bound in bounds:
+        named = [layer for layer in layers if matches(bound, layer)]
+        if not named:
+            raise BoundError(bound, "layers", f"bound {bound.layers!r} matches no layer of {network.name}")
+        for key, reasons in whole.items():
+            if getattr(bound, key) < 1 and reasons.keys() >= set(named):
+                raise BoundError(bound, key, _does_nothing(bound, key, named, reasons))
+
+
+def _does_nothing(bound: Bound, key: str, layers: Sequence[str], reasons: Mapping[str, str]) -> str:
+    kept = {"width": "channels", "density": "weights"}[key]
+    first = f"{layers[0]!r} {reasons[layers[0]]}"
+    why = (
+        f"{first} and keeps all its {kept}"
+        if len(layers) == 1
+        else f"each of the {len(layers)} layers that it matches keeps all its {kept} ({first}, for one)"
+    )
+    return f"{key} = {getattr(bound, key):g} of bound {bound.layers!r} does nothing: {why}; give {key} = 1"

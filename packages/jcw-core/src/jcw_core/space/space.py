@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -20,7 +20,8 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import ChannelGroup, couple
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.weight_groups import GROUP_SIZE
-from jcw_core.space.bounds import Bound, BoundError, bound_of, matches
+from jcw_core.space.bounds import Bound, BoundError, bound_of, check_bounds
+from jcw_core.space.whole import why_unpruned
 
 Population = NDArray[np.float64]
 
@@ -46,23 +47,7 @@ def prunable_layers(network: Network) -> tuple[str, ...]:
 
 def is_prunable(network: Network, node: Node) -> bool:
     """True for a layer whose weights may be pruned."""
-    if node.op == "linear":
-        return True
-    ungrouped = node.op == "conv2d" and node.attributes["groups"] == 1
-    return ungrouped and node.name not in _first_convolutions(network)
-
-
-@lru_cache(maxsize=64)
-def _first_convolutions(network: Network) -> frozenset[str]:
-    """Convolutions that are the first on every path from the input; batch norm or pooling may precede them."""
-    first, behind = set(), set[str]()
-    for node in network:
-        convolution = node.op == "conv2d"
-        if convolution and behind.isdisjoint(node.inputs):
-            first.add(node.name)
-        if convolution or not behind.isdisjoint(node.inputs):
-            behind.add(node.name)
-    return frozenset(first)
+    return node.op in ("conv2d", "linear") and not why_unpruned(network, node)
 
 
 @dataclass(frozen=True)
@@ -76,6 +61,12 @@ class SearchSpace:
 
     network: Network
     variables: tuple[Variable, ...]
+
+    def __repr__(self) -> str:
+        widths = sum(v.kind == "width" for v in self.variables)
+        return (
+            f"<SearchSpace of {self.network.name!r}: {widths} widths, {self.dimensions - widths} densities>"
+        )
 
     @classmethod
     def of(
@@ -98,14 +89,10 @@ class SearchSpace:
             step: widths are multiples of this many channels.
 
         Raises:
-            BoundError: one of ``bounds`` matches no layer or asks for less than one step.
+            BoundError: one of ``bounds`` matches no layer, allows less than one step, or allows less of
+                layers that all stay whole.
         """
-        layers = [node.name for node in network if node.op in ("conv2d", "linear")]
-        for bound in bounds:
-            if not any(matches(bound, layer) for layer in layers):
-                raise BoundError(
-                    bound, "layers", f"bound {bound.layers!r} matches no layer of {network.name}"
-                )
+        check_bounds(network, bounds, step)
         widths = [
             _width_variable(group, bounds, defaults, step)
             for group in couple(network).groups.values()

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from jcw_core.run.context import Context
+from jcw_core.protocols import Run
 from jcw_core.space.space import Population, SearchSpace
 from jcw_core.supernet.evaluation import score_subnetwork
 from jcw_core.supernet.options import SupernetOptions
@@ -27,18 +27,18 @@ class SupernetEvaluator:
     in one small network, and the values do not depend on the number of threads.
     """
 
-    def __init__(self, context: Context, metric: Literal["error", "loss"]) -> None:
-        self._context = context
+    def __init__(self, run: Run, metric: Literal["error", "loss"]) -> None:
+        self._run = run
         self._metric = metric
-        self._options = context.options(SupernetOptions)
-        self._module = Slimmable(context.network, context.rng("supernet", "weights"))
-        load_supernet(context, self._module)
-        count, rng = self._options.calibration_images, context.rng("calibration")
-        self._calibration = FixedImages.drawn(context.dataset("train"), count, rng, self._options.arithmetic)
+        self._options = run.options(SupernetOptions)
+        self._module = Slimmable(run.network, run.rng("supernet", "weights"))
+        load_supernet(run, self._module)
+        count, rng = self._options.calibration_images, run.rng("calibration")
+        self._calibration = FixedImages.drawn(run.dataset("train"), count, rng, self._options.arithmetic)
         self._validation = self._held_out("validation")
 
     def _held_out(self, split: str) -> FixedImages:
-        dataset = self._context.dataset(split)
+        dataset = self._run.dataset(split)
         return FixedImages(dataset, np.arange(len(dataset)), EVALUATED, self._options.arithmetic)
 
     def begin_generation(self, population: Population, generation: int) -> bool:
@@ -49,18 +49,18 @@ class SupernetEvaluator:
         """
         if self._options.mode == "continuous" or self._options.epochs == self._options.shared_epochs:
             return False
-        context, options = self._context, self._options
-        load_supernet(context, self._module)
-        folder = context.directory.scratch("search")
+        run, options = self._run, self._options
+        load_supernet(run, self._module)
+        folder = run.scratch("search")
         path = folder / f"supernet-{generation}-{zlib.crc32(population.tobytes()):08x}.safetensors"
         for old in folder.glob("supernet-*.safetensors"):
             if old != path:
                 old.unlink()
-        images = TrainingImages(context.dataset("train"), options.augmentation, options.arithmetic)
-        with threads(context.recipe.run.threads):
+        images = TrainingImages(run.dataset("train"), options.augmentation, options.arithmetic)
+        with threads(run.recipe.run.threads):
             train_on_population(
-                context, self._module, images, population, generation, path,
-                lambda epoch: context.progress(
+                run, self._module, images, population, generation, path,
+                lambda epoch: run.progress(
                     "search", "supernet epoch", epoch.done, epoch.total, f"generation {generation}, loss {epoch.loss:.3f}"
                 ),
             )  # fmt: skip
@@ -85,7 +85,7 @@ class SupernetEvaluator:
             score = score_subnetwork(self._module, architecture, self._calibration, batches, arithmetic)
             return score.error if self._metric == "error" else score.loss
 
-        count = max(1, min(self._context.recipe.run.threads, len(population)))
+        count = max(1, min(self._run.recipe.run.threads, len(population)))
         with (
             threads(1),
             ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool,
@@ -93,6 +93,6 @@ class SupernetEvaluator:
             return np.array(list(pool.map(value, population)), dtype=np.float64)
 
 
-def open_evaluator(context: Context, metric: Literal["error", "loss"]) -> SupernetEvaluator:
+def open_evaluator(run: Run, metric: Literal["error", "loss"]) -> SupernetEvaluator:
     """Load the supernet and the images. Raises ``FormatError``, ``DataError``."""
-    return SupernetEvaluator(context, metric)
+    return SupernetEvaluator(run, metric)

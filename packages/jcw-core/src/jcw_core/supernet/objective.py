@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from jcw_core.protocols import Evaluator
+from jcw_core.protocols import Evaluator, Run
 from jcw_core.run.records import SUPERNET
 from jcw_core.training.extra import implementation
-
-if TYPE_CHECKING:
-    from jcw_core.run.context import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +20,9 @@ class SupernetObjective:
     # Calibration and training between generations happen in the search.
     reads: tuple[str, ...] = ("supernet",)
 
-    def open(self, context: Context) -> Evaluator:
+    def open(self, run: Run) -> Evaluator:
         """Load the supernet and the images."""
-        evaluator: Evaluator = implementation("jcw_core.supernet.evaluator").open_evaluator(
-            context, self.name
-        )
+        evaluator: Evaluator = implementation("jcw_core.supernet.evaluator").open_evaluator(run, self.name)
         return evaluator
 
 

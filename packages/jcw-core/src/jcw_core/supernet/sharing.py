@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from jcw_core.protocols import Run
 from jcw_core.recipe.recipe import canonical
-from jcw_core.run.context import Context
 from jcw_core.run.records import SUPERNET
 from jcw_core.space.space import Population
 from jcw_core.supernet.draws import Draws
@@ -36,33 +36,33 @@ class Sharing(Method):
         return ([architecture(row) for row in rows] for rows in self._draws.steps(epoch, steps, rng))
 
 
-def train_supernet(context: Context) -> None:
+def train_supernet(run: Run) -> None:
     """Train on random architectures and write ``supernet.safetensors``."""
-    options = context.options(SupernetOptions)
-    module = Slimmable(context.network, context.rng("supernet", "weights"))
-    images = TrainingImages(context.dataset("train"), options.augmentation, options.arithmetic)
-    draws = Draws(context.space, search_variant(context.recipe), options.draws, options.channel_epochs)
-    with threads(context.recipe.run.threads):
+    options = run.options(SupernetOptions)
+    module = Slimmable(run.network, run.rng("supernet", "weights"))
+    images = TrainingImages(run.dataset("train"), options.augmentation, options.arithmetic)
+    draws = Draws(run.space, search_variant(run.recipe), options.draws, options.channel_epochs)
+    with threads(run.recipe.run.threads):
         Training(
             module,
             images,
             options.training(options.shared_epochs),
             options.arithmetic,
-            rng=lambda epoch: context.rng("supernet", epoch),
-            path=context.directory.scratch("supernet") / "epoch.safetensors",
-            report=lambda epoch: context.progress(
+            rng=lambda epoch: run.rng("supernet", epoch),
+            path=run.scratch("supernet") / "epoch.safetensors",
+            report=lambda epoch: run.progress(
                 "supernet", "epoch", epoch.done, epoch.total, f"loss {epoch.loss:.3f}, {epoch.seconds:.1f} s"
             ),
             method=Sharing(draws),
         ).run()
     # Options that only the search reads (calibration, generations) change the file too, so that a
     # search with other options is not taken for finished.
-    metadata = {"network": context.network.name, "options": canonical(options)}
-    checkpoint.save(context.path(SUPERNET), module.state_dict(), metadata)
+    metadata = {"network": run.network.name, "options": canonical(options)}
+    checkpoint.save(run.path(SUPERNET), module.state_dict(), metadata)
 
 
 def train_on_population(
-    context: Context,
+    run: Run,
     module: Slimmable,
     images: TrainingImages,
     population: Population,
@@ -71,21 +71,21 @@ def train_on_population(
     report: Callable[[EpochReport], None],
 ) -> None:
     """Train on the architectures of one generation, from the weights that ``module`` has."""
-    options = context.options(SupernetOptions)
+    options = run.options(SupernetOptions)
     Training(
         module,
         images,
         options.training(options.epochs - options.shared_epochs),
         options.arithmetic,
-        rng=lambda epoch: context.rng("supernet", "generation", generation, epoch),
+        rng=lambda epoch: run.rng("supernet", "generation", generation, epoch),
         path=path,
         report=report,
-        method=Sharing(Draws(context.space, rule=options.draws, population=population)),
+        method=Sharing(Draws(run.space, rule=options.draws, population=population)),
     ).run()
 
 
-def load_supernet(context: Context, module: Slimmable) -> None:
+def load_supernet(run: Run, module: Slimmable) -> None:
     """Put the weights of ``supernet.safetensors`` into ``module``. Raises ``FormatError``."""
-    path = context.path(SUPERNET)
+    path = run.path(SUPERNET)
     tensors, _ = checkpoint.load(path)
     checkpoint.load_into(module.state_dict(), tensors, path)

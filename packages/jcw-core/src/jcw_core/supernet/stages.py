@@ -10,9 +10,7 @@ from jcw_core.supernet.options import VARIANT, SupernetOptions, has_variant
 from jcw_core.training.extra import implementation, require
 
 if TYPE_CHECKING:
-    from jcw_core.recipe.recipe import Recipe
-    from jcw_core.registry import Registry
-    from jcw_core.run.context import Context
+    from jcw_core.protocols import Run
 
 
 class SupernetStage:
@@ -24,16 +22,16 @@ class SupernetStage:
     reads = ("run", "network", "data", "space")
     makes = (SUPERNET,)
 
-    def needs(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def needs(self, run: Run) -> tuple[str, ...]:
         """It needs no other stage, but torch: better said before a run begins than in its middle."""
         require()
         return ()
 
-    def plugins_read(self, recipe: Recipe, registry: Registry) -> tuple[str, ...]:
+    def plugins_read(self, run: Run) -> tuple[str, ...]:
         """The search's variant, which says what is drawn: other keys of its table train nothing anew."""
-        return (VARIANT,) if has_variant(recipe) else ()
+        return (VARIANT,) if has_variant(run.recipe) else ()
 
-    def run(self, context: Context) -> Sequence[str]:
+    def run(self, run: Run) -> Sequence[str]:
         """Train, and write ``supernet.safetensors``."""
-        implementation("jcw_core.supernet.sharing").train_supernet(context)
+        implementation("jcw_core.supernet.sharing").train_supernet(run)
         return ()

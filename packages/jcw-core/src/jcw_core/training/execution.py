@@ -11,6 +11,7 @@ import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor
 
 from jcw_core.errors import DataError
+from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.operations import pair
 
@@ -110,7 +111,7 @@ def may_overwrite(network: Network, node: Node) -> bool:
     return source.op in _REPLACEABLE and network.consumers[source.name] == (node.name,)
 
 
-@lru_cache(maxsize=64)
+@derived
 def _schedule(network: Network) -> tuple[tuple[Node, frozenset[str]], ...]:
     """Each node with the values that nothing reads after it."""
     last = {name: node.name for node in network for name in node.inputs}
@@ -123,8 +124,44 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
         return F.linear(value, weight, bias)
     # Not the attribute: the groups of a depthwise convolution follow the width.
     groups = value.shape[1] // weight.shape[1]
-    attributes = node.attributes
-    return F.conv2d(value, weight, bias, pair(attributes, "stride"), pair(attributes, "padding"), 1, groups)
+    stride, padding = pair(node.attributes, "stride"), pair(node.attributes, "padding")
+    if _recorded():
+        return F.conv2d(value, weight, bias, stride, padding, 1, groups)
+    if weight.shape[2:] == (1, 1) and stride != (1, 1):
+        value, stride, padding = _sampled(value, stride, padding), (1, 1), (0, 0)
+    windows = zip(value.shape[2:], weight.shape[2:], stride, padding, strict=True)
+    if any(_leaves_out(*window) for window in windows):
+        # In bf16 oneDNN does not set their gradients: they are what was in memory before (torch 2.13).
+        with torch.autocast("cpu", enabled=False):
+            return F.conv2d(value.to(weight.dtype), weight, bias, stride, padding, 1, groups)
+    return F.conv2d(value, weight, bias, stride, padding, 1, groups)
+
+
+def _recorded() -> bool:
+    """Whether torch writes the network down, as for an ONNX file, where a convolution is to be one node."""
+    # Older versions of torch do not tell an export from a compilation.
+    exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+    return exporting() or bool(torch.jit.is_tracing())  # type: ignore[attr-defined,no-untyped-call]
+
+
+@lru_cache(maxsize=4096)
+def _leaves_out(size: int, kernel: int, stride: int, padding: int) -> bool:
+    """Whether some weights of a kernel meet nothing but padding, along one axis of ``size`` pixels."""
+    starts = range(-padding, size + padding - kernel + 1, stride)
+    return any(all(not 0 <= start + tap < size for start in starts) for tap in range(kernel))
+
+
+def _sampled(value: Tensor, stride: tuple[int, int], padding: tuple[int, int]) -> Tensor:
+    """What a 1 x 1 kernel sees of a plane: pixels -padding, -padding + stride and so on.
+
+    oneDNN, which torch calls with the stride otherwise, copies these pixels too, and of rows with fewer channels
+    than a vector has numbers it writes past its buffer when it computes the gradient of the weights
+    (https://github.com/uxlfoundation/oneDNN/issues/6035, as of torch 2.13).
+    """
+    (rows, columns), (top, left) = stride, padding
+    if top or left:
+        value = F.pad(value, (left, left, top, top))
+    return value[..., ::rows, ::columns]
 
 
 def _pool(function: Callable[..., Tensor]) -> Callable[[Node, list[Tensor], bool], Tensor]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from jcw_core.errors import ArchitectureError, FormatError, NetworkError
 from jcw_core.files import read_json
+from jcw_core.formats.network_file import SUFFIXES, read_network
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.options import Location, assignment, parse
@@ -26,16 +27,12 @@ def network_of(registry: Registry, name: str, **shape: Any) -> Network:
     """The network of a ``.json`` or ``.onnx`` file, or a backbone; ``shape`` is what its ``build`` takes."""
     path = Path(name)
     kind = path.suffix.lower()
-    if kind == ".json":
-        return Network.read(path)
-    if kind == ".onnx":
-        from jcw_core.formats.onnx_reader import read_onnx
-
-        return read_onnx(path)
+    if kind in SUFFIXES:
+        return read_network(path)
     if name not in registry.backbones and (kind or path.exists()):
         known = ", ".join(sorted(registry.backbones))
         raise NetworkError(
-            f"{name}: neither a file whose name ends in .json or .onnx nor a backbone; there is: {known}"
+            f"{name}: neither a file whose name ends in {' or '.join(SUFFIXES)} nor a backbone; there is: {known}"
         )
     return registry.backbones[name].build(**shape)
 
@@ -59,7 +56,7 @@ def read_architectures(path: Path, network: str) -> list[tuple[str, Architecture
     """
     document = read_json(path)
     kind = document.get("format") if isinstance(document, dict) else None
-    if kind == "jcw-front/1":
+    if kind == Front.FORMAT:
         front = Front.read(path)
         if front.network != network:
             raise FormatError(
@@ -67,7 +64,7 @@ def read_architectures(path: Path, network: str) -> list[tuple[str, Architecture
                 "own network, chosen with --network where a table has several"
             )
         return [(f"{path}[{i}]", c.architecture) for i, c in enumerate(front.candidates)]
-    if kind == "jcw-models/1":
+    if kind == ChosenModel.FORMAT:
         return [(f"{path}[{m.id}]", m.architecture) for m in ChosenModel.read_all(path)]
     try:
         return [(str(path), Architecture.from_dict(document))]

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from jcw_core.errors import FormatError
-from jcw_core.files import read_json
+from jcw_core.protocols import Run
 from jcw_core.report.charts import Series, plot
 from jcw_core.run import records
-from jcw_core.run.context import Context
 from jcw_latency.fidelity.check import machine
 
 _WIDTH = 500
@@ -27,14 +26,14 @@ class FidelitySection:
     title = "How good the latency predictions are"
     order = 30
 
-    def data(self, context: Context) -> Mapping[str, Any] | None:
+    def data(self, run: Run) -> Mapping[str, Any] | None:
         """What the stage ``measure`` found; None when no network was run whole.
 
         Raises:
             FormatError: the file holds something else.
         """
-        path = context.path(records.MEASUREMENTS)
-        found = read_json(path, kind="jcw-measurements/1").get("fidelity")
+        path = run.path(records.MEASUREMENTS)
+        found = records.Measurements.read(path).fidelity
         if found is not None and not _is_fidelity(found):
             raise FormatError(f"{path}: fidelity is {found!r:.60}, which is no check; run again")
         return None if found is None else dict(found)

@@ -21,7 +21,6 @@ from jcw_core.protocols import DeviceInfo
 from jcw_latency.profiling import checkpoint_file as partial_file
 from jcw_latency.profiling.checkpoint_file import KINDS, Unfinished
 from jcw_latency.profiling.samples import Samples
-from jcw_latency.table.table import device_document
 
 _SAVE_SECONDS = 5.0
 
@@ -46,7 +45,7 @@ class Partial:
         network: Network,
         tell: Callable[[str], None] = lambda message: None,
     ) -> None:
-        self._path, self._device = path, device_document(device)
+        self._path, self._device = path, device.to_dict()
         self._network = _digest(network.to_json()).hex()
         self._saved = time.monotonic()
         self._own = Unfinished(self._device, self._network, {kind: {} for kind in KINDS})

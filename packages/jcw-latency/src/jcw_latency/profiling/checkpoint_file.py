@@ -25,7 +25,7 @@ class Unfinished:
     """What was timed of one network on one device.
 
     Args:
-        device: as ``device_document`` has it.
+        device: as ``DeviceInfo.to_dict`` has it.
         network: digest of the network.
         timings: by kind.
     """

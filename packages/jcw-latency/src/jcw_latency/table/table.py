@@ -14,7 +14,7 @@ from jcw_core.errors import DeviceError, FormatError, JcwError
 from jcw_core.network.graph import Network
 from jcw_core.network.layers import FusedLayer, problem_of
 from jcw_core.network.problem import LayerProblem
-from jcw_core.network.problem_text import describe, problem_from
+from jcw_core.network.problem_text import describe
 from jcw_core.protocols import DeviceInfo
 from jcw_latency.table import npz
 from jcw_latency.table.axes import AXES, full_size, unit_axes
@@ -25,7 +25,7 @@ _REMEDY = "profile again with `jcw profile`"
 _ARRAYS = {"ms": "float64", "spread_ms": "float64", "rounds": "int32"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LayerGrid:
     """The latency of one layer on a grid.
 
@@ -50,6 +50,10 @@ class LayerGrid:
     rounds: NDArray[np.int32]
     layers: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{len(points)} {axis}" for axis, points in self.axes.items())
+        return f"<LayerGrid of {self.label}: {sizes or 'one point'}>"
+
     def __post_init__(self) -> None:
         shape = tuple(map(len, self.axes.values()))
         for name in _ARRAYS:
@@ -73,18 +77,7 @@ class LayerGrid:
         return describe(self.problem)
 
 
-def device_document(device: DeviceInfo) -> dict[str, Any]:
-    """What was measured on, as plain data for a JSON file."""
-    return {
-        "name": device.name,
-        "cpu": device.cpu,
-        "isa": device.isa,
-        "threads": device.threads,
-        "versions": dict(device.versions),
-    }
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LatencyTable:
     """Latencies of layers on one device.
 
@@ -102,6 +95,9 @@ class LatencyTable:
     grids: tuple[LayerGrid, ...]
     whole: Mapping[str, WholeRun] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<LatencyTable of {self._made_for()} on {self.device.name!r}: {len(self.grids)} layers>"
 
     def grid(self, network: Network, unit: FusedLayer) -> LayerGrid:
         """The grid of one unit of a network.
@@ -172,7 +168,7 @@ class LatencyTable:
         ]
         metadata = {
             "format": FORMAT,
-            "device": device_document(self.device),
+            "device": self.device.to_dict(),
             "networks": [n.to_json() for n in self.networks],
             "whole": {name: asdict(run) for name, run in self.whole.items()},
             "settings": dict(self.settings),
@@ -198,7 +194,7 @@ class LatencyTable:
             try:
                 grids = tuple(_grid(reader, i, layer) for i, layer in enumerate(document["layers"]))
                 return cls(
-                    DeviceInfo(**document["device"]),
+                    DeviceInfo.from_dict(document["device"]),
                     tuple(map(Network.from_json, document["networks"])),
                     grids,
                     {
@@ -216,7 +212,7 @@ class LatencyTable:
 
 
 def _grid(reader: npz.Reader, index: int, layer: Mapping[str, Any]) -> LayerGrid:
-    problem = problem_from(layer["problem"])
+    problem = LayerProblem.from_dict(layer["problem"])
     axes = {str(k): tuple(map(float, v)) for k, v in layer["axes"].items()}
     shape = tuple(map(len, axes.values()))
     arrays = {name: reader.array(f"{index:04d}.{name}", shape, dtype) for name, dtype in _ARRAYS.items()}

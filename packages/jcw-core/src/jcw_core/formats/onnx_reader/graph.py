@@ -1,4 +1,4 @@
-"""An ONNX file as plain operators and constants, read with suspicion.
+"""An ONNX file as plain operators and constants; what is not as it should be is a ``FormatError``.
 
 Weights stay where they are: what a layer costs depends on their shapes. Only the values of small
 tensors are read, such as the limits of a Clip and the target of a Reshape; tensors in further
@@ -134,7 +134,7 @@ def _parse(path: Path) -> ModelProto:
         from google.protobuf.message import DecodeError
         from onnx import ModelProto
     except ImportError:
-        raise JcwError("ONNX files need the package onnx: pip install 'jcw-latency[onnx]'") from None
+        raise JcwError("ONNX files need the package onnx: pip install 'jcw-core[onnx]'") from None
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise FormatError("larger than 2 GiB; export it with its weights in further files")

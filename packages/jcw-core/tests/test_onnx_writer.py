@@ -1,4 +1,4 @@
-"""ONNX files against torch in float64, run by onnxruntime."""
+"""ONNX files that are written, run by onnxruntime, against torch in float64."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.errors import JcwError
@@ -16,7 +15,6 @@ from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_core.network.operations import OPERATIONS
 from jcw_core.network.weight_groups import density_mask
-from jcw_core.training.module import Slimmable
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -66,6 +64,9 @@ def random_model(network: Network, rng: np.random.Generator, density: float) -> 
 
 
 def torch_outputs(model: Model, images: np.ndarray) -> np.ndarray:
+    torch = pytest.importorskip("torch")
+    from jcw_core.training.module import Slimmable
+
     module = Slimmable(model.network, np.random.default_rng(0))
     module.load_state_dict({name: torch.from_numpy(array) for name, array in model.weights.items()})
     with torch.no_grad():
@@ -108,5 +109,5 @@ def test_weights_are_kept_as_they_are_zeros_included():
 
 def test_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(JcwError, match=r"jcw-retrain\[onnx\]"):
+    with pytest.raises(JcwError, match=r"jcw-core\[onnx\]"):
         to_onnx(random_model(every_operation(), np.random.default_rng(5), 1.0))

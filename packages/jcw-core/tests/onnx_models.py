@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason="pip install 'jcw-latency[onnx]'")
+onnx = pytest.importorskip("onnx", reason="pip install 'jcw-core[onnx]'")
 from onnx import TensorProto, helper  # noqa: E402
 
 Steps = Sequence[Any]

@@ -1,16 +1,13 @@
-"""ONNX files: what has a place in a network is read."""
+"""ONNX files: each operator that a network has is read as it is meant."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from latency_samples import Plugin
 from onnx_models import (
     AXES,
     FLAT,
@@ -21,18 +18,13 @@ from onnx_models import (
     helper,
     model,
     numbers,
-    rich_model,
     step,
     weights,
 )
 
-from jcw_core.cli.main import build
 from jcw_core.errors import JcwError
 from jcw_core.formats.onnx_reader import read_onnx
 from jcw_core.network.graph import Network
-from jcw_core.registry import Registry
-from jcw_core.space.space import SearchSpace
-from jcw_latency import LatencyTable
 
 
 def operations(network: Network) -> list[str]:
@@ -193,24 +185,3 @@ def test_further_files_are_not_followed(read_model: Callable[..., Network]) -> N
     assert read_model([step("Conv", "x", "w")], [elsewhere(weight)]).macs == 8 * 4 * 36
     with pytest.raises(JcwError, match="clips to None"):
         read_model([step("Clip", "x", "low")], [elsewhere(numbers("low", 0))])
-
-
-def test_profile_predict_and_check_an_onnx_file(tmp_path: Path) -> None:
-    (tmp_path / "net.onnx").write_bytes(rich_model())
-    made = tmp_path / "made.npz"
-
-    def jcw(*arguments: object) -> str:
-        command = build(Registry({"synthetic": Plugin()}))
-        done = CliRunner().invoke(command, [str(a) for a in arguments], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
-    jcw("profile", tmp_path / "net.onnx", "--device", "synthetic", "-o", made, "--set", "widths=2")
-    network = LatencyTable.read(made).network()
-    assert network == read_onnx(tmp_path / "net.onnx")
-    assert {v.name for v in SearchSpace.of(network).variables} == {"stem", "fc"}
-    (tmp_path / "half.json").write_text('{"widths": {"stem": 4}, "densities": {"fc": 0.5}}')
-    (row,) = json.loads(jcw("predict", made, tmp_path / "half.json", "--json"))
-    assert row["latency_ms"] > 0
-    found = json.loads(jcw("check", made, "--networks", 5, "--json").strip().splitlines()[-1])
-    assert found["mape"] < 0.01

@@ -1,4 +1,4 @@
-"""ONNX files: what has no place in a network is named, and no damage goes further than one line."""
+"""ONNX files that cannot be read: operators that no network has, and damaged files, are one error each."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from jcw_core.network.graph import Network
         ([step("Identity", "w")], weights(w=(3,)), "reads the constant 'identity'"),
     ],
 )  # fmt: skip
-def test_what_has_no_place_is_named(
+def test_operators_that_no_network_has_are_named(
     read_model: Callable[..., Network], steps: Steps, tensors: Sequence[Any], message: str
 ) -> None:
     with pytest.raises(JcwError, match=message) as caught:
@@ -95,7 +95,7 @@ def test_one_input_and_one_output(tmp_path: Path) -> None:
         read_onnx(tmp_path / "two.onnx")
 
 
-def test_damaged_files_are_one_line(tmp_path: Path) -> None:
+def test_damaged_files_are_one_error(tmp_path: Path) -> None:
     content, path = rich_model(), tmp_path / "damaged.onnx"
     # All but the few thousand zeros of weights.
     ends = [*range(0, 900, 3), *range(900, len(content), 997)]
@@ -125,5 +125,5 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(JcwError, match=r"large\.onnx: larger than 2 GiB"):
         read_onnx(tmp_path / "large.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(JcwError, match=r"pip install 'jcw-latency\[onnx\]'"):
+    with pytest.raises(JcwError, match=r"pip install 'jcw-core\[onnx\]'"):
         read_onnx(tmp_path / "none.onnx")

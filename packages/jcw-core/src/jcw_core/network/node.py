@@ -1,0 +1,83 @@
+"""``Node``: one operation of a network, checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from jcw_core.errors import NetworkError
+from jcw_core.frozen import FrozenDict
+from jcw_core.network.operations import OPERATIONS, Attribute, Attributes
+
+LARGEST = 2**24
+"""Channels, pixels and features stay below it, so that no damaged file asks for absurd arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation: its name, kind, the names of the nodes it reads, and plain attributes."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...] = ()
+    attributes: Attributes = field(default_factory=FrozenDict)
+
+    def __post_init__(self) -> None:
+        check_name("node", self.name)
+        operation = OPERATIONS.get(self.op)
+        if operation is None:
+            raise NetworkError(
+                f"node {self.name!r}: unknown operation {self.op!r}; known are {', '.join(OPERATIONS)}"
+            )
+        if set(self.attributes) != set(operation.attributes):
+            raise NetworkError(
+                f"node {self.name!r} ({self.op}): attributes are {sorted(self.attributes)}, "
+                f"expected {sorted(operation.attributes)}"
+            )
+        if operation.arity is not None and len(self.inputs) != operation.arity:
+            raise NetworkError(
+                f"node {self.name!r} ({self.op}): {len(self.inputs)} inputs, expected {operation.arity}"
+            )
+        if operation.arity is None and not self.inputs:
+            raise NetworkError(f"node {self.name!r} ({self.op}): no inputs, expected one or more")
+        checked = {
+            key: _checked(self, key, kind, self.attributes[key]) for key, kind in operation.attributes.items()
+        }
+        object.__setattr__(self, "attributes", FrozenDict(checked))
+
+
+def check_name(kind: str, name: str) -> None:
+    """Refuse what no file could hold, or what would do something to a terminal that it is printed on.
+
+    Raises:
+        NetworkError: ``name`` is empty or holds a control character, a line break or half a surrogate pair.
+    """
+    if not name or not name.isprintable():
+        raise NetworkError(
+            f"{kind} name {name!r:.80} is empty or holds characters that cannot be printed; rename it"
+        )
+
+
+def _checked(node: Node, key: str, kind: str, value: Any) -> Attribute:
+    """Return ``value`` in its canonical type, or raise ``NetworkError``."""
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if (
+        kind == "float"
+        and isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and 0 <= value < 1e9
+    ):
+        return float(value)
+    lowest = 0 if key == "padding" else 1
+    if kind == "int" and _is_size(value, lowest):
+        return int(value)
+    if kind in ("pair", "shape") and isinstance(value, (tuple, list)):
+        length = 2 if kind == "pair" else len(value)
+        if len(value) == length > 0 and all(_is_size(v, lowest) for v in value):
+            return tuple(int(v) for v in value)
+    raise NetworkError(f"node {node.name!r} ({node.op}): {key} = {value!r} is not a valid {kind}")
+
+
+def _is_size(value: Any, lowest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= LARGEST

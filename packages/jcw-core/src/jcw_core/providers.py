@@ -1,0 +1,31 @@
+"""Which package to install for a name that is not there: the packages beside jcw-core bring these."""
+
+PLUGINS = {
+    "supernet": "jcw-core[supernet]",
+    "error": "jcw-core[supernet]",
+    "loss": "jcw-core[supernet]",
+    "profile": "jcw-latency",
+    "measure": "jcw-latency",
+    "latency": "jcw-latency",
+    "recorded": "jcw-latency",
+    "ssh": "jcw-latency",
+    "adb": "jcw-latency",
+    "evaluate": "jcw-kernels",
+    "host": "jcw-kernels",
+    "jcw": "jcw-kernels",
+    "search": "jcw-search",
+    "uniform": "jcw-search",
+    "nsga2": "jcw-search",
+    "retrain": "jcw-retrain",
+}
+"""By name of a plugin, or of a table of a recipe."""
+
+COMMANDS = {
+    "profile": "jcw-latency",
+    "predict": "jcw-latency",
+    "check": "jcw-latency",
+    "table": "jcw-latency",
+    "kernels": "jcw-kernels",
+    "search": "jcw-retrain",
+}
+"""By name of a command of ``jcw``."""

@@ -1,0 +1,83 @@
+"""``Front``: what a search found, as ``front.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jcw_core.errors import FormatError, JcwError
+from jcw_core.files import read_json, write_json
+from jcw_core.network.architecture import Architecture
+from jcw_core.run.records.values import is_finite, is_text
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An architecture with its predicted objectives, by objective name (``latency`` in ms)."""
+
+    architecture: Architecture
+    objectives: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What a search found.
+
+    Args:
+        network: name of the network.
+        units: unit of each objective, in the order of the search.
+        candidates: mutually non-dominated, by rising latency.
+        search: how it was found: ``strategy``, ``variant``, ``generations``, ``population``,
+            ``evaluated``, ``hypervolume`` (of the first population and of each generation, normalised by the space's
+            bounds), ``population_latency_ms`` (of the last generation).
+    """
+
+    FORMAT: ClassVar[str] = "jcw-front/1"
+
+    network: str
+    units: Mapping[str, str]
+    candidates: Sequence[Candidate]
+    search: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        """Write ``front.json``."""
+        models = [
+            {"architecture": c.architecture.to_dict(), "objectives": dict(c.objectives)}
+            for c in self.candidates
+        ]
+        write_json(
+            path,
+            {
+                "format": self.FORMAT,
+                "network": self.network,
+                "units": dict(self.units),
+                "search": dict(self.search),
+                "models": models,
+            },
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Front:
+        """Read ``front.json``. Raises ``FormatError`` for anything else."""
+        document = read_json(path, kind=cls.FORMAT)
+        try:
+            candidates = [
+                Candidate(
+                    Architecture.from_dict(m["architecture"]),
+                    {str(name): _finite(value) for name, value in m["objectives"].items()},
+                )
+                for m in document["models"]
+            ]
+            if not is_text(document["network"]):
+                raise FormatError(f"network is {document['network']!r:.60}, expected a name")
+            return cls(document["network"], dict(document["units"]), candidates, dict(document["search"]))
+        except (KeyError, TypeError, ValueError, AttributeError, JcwError) as error:
+            raise FormatError(f"{path}: not a front ({error}); run the search again") from None
+
+
+def _finite(value: Any) -> float:
+    if not is_finite(value):
+        raise FormatError(f"{value!r:.60} is no finite number")
+    return float(value)

@@ -1,0 +1,104 @@
+"""The stage ``export``: every model in every format of the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from core_networks import random_weights, small_resnet
+
+import jcw_core.plugin
+from jcw_core.errors import PluginError
+from jcw_core.formats.onnx_reader import read_onnx
+from jcw_core.formats.safetensors_file import SafetensorsExporter, load_model
+from jcw_core.hookspecs import hookimpl
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.model import Model
+from jcw_core.recipe.recipe import load_recipe
+from jcw_core.registry import Registry
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
+from jcw_core.run.pipeline import run
+from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, read_exports
+
+pytest.importorskip("safetensors", reason="pip install 'jcw-core[safetensors]'")
+NETWORK = small_resnet(width=8)
+
+
+class Trained:
+    """Stands in for retraining: two models with random weights."""
+
+    name, section, options, reads, makes = "trained", "", None, (), (MODELS,)
+
+    def needs(self, run: Any) -> tuple[str, ...]:
+        return ()
+
+    def run(self, run: Any) -> Sequence[str]:
+        models = []
+        for seed, name in enumerate(("baseline", "m1")):
+            weights = f"models/{name}/weights.safetensors"
+            model = Model(NETWORK, random_weights(NETWORK, np.random.default_rng(seed)))
+            SafetensorsExporter().export(model, run.path(weights))
+            models.append(ChosenModel(name, Architecture({}, {}), None, None, None, 1, weights))
+        ChosenModel.write_all(run.path(MODELS), models)
+        return [model.weights for model in models]
+
+    @hookimpl
+    def jcw_register_stages(self) -> list[Trained]:
+        return [self]
+
+
+class NoImages:
+    """Names a dataset, which is never opened."""
+
+    name = "none"
+
+    @dataclass(frozen=True)
+    class Options:
+        pass
+
+    options = Options
+
+    @hookimpl
+    def jcw_register_datasets(self) -> list[NoImages]:
+        return [self]
+
+
+def context_of(folder: Path, formats: str) -> Context:
+    recipe = folder / "recipe.toml"
+    recipe.write_text(
+        f'[network]\nfile = "none.json"\n[data]\nname = "none"\n[export]\nformats = {formats}\n'
+    )
+    plugins = {"core": jcw_core.plugin, "trained": Trained(), "data": NoImages()}
+    registry = Registry(plugins, installed=False)
+    return Context(load_recipe(recipe, registry), registry, RunDirectory(folder / "run"))
+
+
+def test_every_model_is_written_in_every_format(tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="pip install 'jcw-core[onnx]'")
+    context = context_of(tmp_path, '["safetensors", "onnx"]')
+    run(context, "export")
+    exports = read_exports(context.path(EXPORTS))
+    assert exports == {
+        name: {"safetensors": f"models/{name}/model.safetensors", "onnx": f"models/{name}/model.onnx"}
+        for name in ("baseline", "m1")
+    }
+    for chosen in ChosenModel.read_all(context.path(MODELS)):
+        trained = load_model(context.path(chosen.weights))
+        found = load_model(context.path(exports[chosen.id]["safetensors"]))
+        assert found.network == trained.network
+        for name, array in trained.weights.items():
+            np.testing.assert_array_equal(found.weights[name], array)
+        onnx_file = context.path(exports[chosen.id]["onnx"])
+        assert read_onnx(onnx_file).parameter_shapes.keys() == trained.network.parameter_shapes.keys()
+
+
+def test_a_format_that_is_not_installed_is_named_before_any_work(tmp_path: Path) -> None:
+    context = context_of(tmp_path, '["safetensors", "jcw"]')
+    with pytest.raises(PluginError, match="unknown exporter 'jcw'; install jcw-kernels"):
+        run(context, "export")
+    assert not context.path(MODELS).exists()

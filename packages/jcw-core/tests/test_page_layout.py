@@ -1,0 +1,144 @@
+"""How a browser lays the report out: nothing is cut off, on screens and on paper."""
+
+from __future__ import annotations
+
+import html
+import json
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from report_samples import chosen, context_of, write_run
+
+from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
+from jcw_core.report.charts import STYLE, Series, bars, histogram, plot
+from jcw_core.report.stages import ReportStage
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no browser to lay pages out; install the Debian package chromium"
+)
+
+PAPER = 718
+"""Pixels between the margins of A4."""
+
+PROBE = """
+<script>
+for (const details of document.querySelectorAll("details")) details.open = true;
+const found = {window: innerWidth, page: document.documentElement.scrollWidth, texts: 0, outside: [], tables: []};
+for (const chart of document.querySelectorAll("svg")) {
+  const frame = chart.getBoundingClientRect();
+  for (const text of chart.querySelectorAll("text")) {
+    const box = text.getBoundingClientRect();
+    found.texts += 1;
+    if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
+      found.outside.push(text.textContent);
+  }
+}
+for (const area of document.querySelectorAll(".scroll")) {
+  const table = area.querySelector("table");
+  found.tables.push({hidden: area.scrollWidth - area.clientWidth, right: table.getBoundingClientRect().right});
+}
+const result = document.createElement("pre");
+result.id = "found";
+result.textContent = JSON.stringify(found);
+document.body.append(result);
+</script>
+"""
+
+
+def laid_out(page: str, width: int, folder: Path) -> dict[str, Any]:
+    """What the probe sees of a page in a window of so many pixels."""
+    assert CHROMIUM is not None
+    path = folder / f"page{width}.html"
+    path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    command = [
+        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+        f"--user-data-dir={folder / 'browser'}", f"--window-size={width},2000", "--dump-dom", path.as_uri(),
+    ]  # fmt: skip
+    dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    result = re.search(r'<pre id="found">(.*?)</pre>', dumped)
+    assert result is not None
+    found: dict[str, Any] = json.loads(html.unescape(result[1]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A report with long names, wide numbers and models that miss their budgets."""
+    network = mobilenet_v2(width=1.0, input_size=8, num_classes=2, in_channels=1)
+    context = context_of(tmp_path_factory.mktemp("run"), network)
+    rows = context.space.sample(4, np.random.default_rng(0))
+    models = [
+        chosen(f"model-{index}-of-a-long-name", context.space.architecture(row), 1234.5)
+        for index, row in enumerate(rows)
+    ]
+    write_run(context, models, {model.id: 2345.678 + 10000 * i for i, model in enumerate(models)})
+    ReportStage().run(context)
+    return context.path("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [400, 1000, 1600])
+def test_nothing_is_cut_off_on_a_screen(page: str, width: int, tmp_path: Path) -> None:
+    found = laid_out(page, width, tmp_path)
+    assert found["texts"] > 100
+    assert found["outside"] == []
+    assert found["page"] <= found["window"]
+    (table,) = found["tables"]
+    # A narrow screen scrolls the table by itself; a wide one shows it all.
+    assert table["hidden"] == 0 or width < 1600
+
+
+def test_nothing_is_cut_off_on_paper(page: str, tmp_path: Path) -> None:
+    assert "@media print" in page
+    found = laid_out(page.replace("@media print", "@media screen"), PAPER, tmp_path)
+    assert found["outside"] == []
+    assert found["page"] <= found["window"] == PAPER
+    assert all(table["right"] <= PAPER for table in found["tables"])
+
+
+ALPHABETS = (
+    "abcdefghijklmnopqrstuvwxyz0123456789._/",
+    "mwMW@%",
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "iljt.",
+    "漢字層畳",
+    "éüñøЖДШщ",
+)
+
+
+def words(rng: random.Random, longest: int) -> str:
+    return "".join(rng.choices(rng.choice(ALPHABETS), k=rng.randint(1, longest)))
+
+
+def charts(rng: random.Random) -> list[str]:
+    """Plots of random names and magnitudes."""
+    scale = 10 ** rng.uniform(-9, 9)
+    points = [
+        (rng.uniform(-1, 1) * scale, rng.uniform(0, 1) * scale * 10 ** rng.uniform(-3, 3)) for _ in range(5)
+    ]
+    series = [Series(words(rng, 40), points, "both") for _ in range(rng.randint(1, 5))]
+    layers = [words(rng, 120) for _ in range(4)]
+    shares = {words(rng, 40): [rng.random() for _ in layers] for _ in range(rng.randint(1, 4))}
+    samples = {words(rng, 40): [x for x, _ in points] for _ in range(rng.randint(1, 4))}
+    return [
+        plot(series, x_label=words(rng, 99), y_label=words(rng, 60), diagonal=rng.random() < 0.3),
+        histogram(samples, x_label=words(rng, 99)),
+        bars(layers, shares),
+    ]
+
+
+def test_labels_of_any_letters_lie_inside_their_plots(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    drawn = "".join(chart for _ in range(60) for chart in charts(rng))
+    page = f'<!doctype html><meta charset="utf-8"><style>{STYLE}</style><body>{drawn}</body>'
+    found = laid_out(page, 1000, tmp_path)
+    assert found["texts"] > 2000
+    assert found["outside"] == [], f"seed {seed}"
