@@ -226,7 +226,7 @@ def test_copies_and_pickles_are_the_same_again(kind: type) -> None:
 
 
 @pytest.mark.parametrize("kind", LARGE, ids=lambda kind: kind.__name__)
-def test_what_is_large_is_shown_in_a_line(kind: type) -> None:
+def test_large_objects_are_shown_in_one_line(kind: type) -> None:
     text = repr(SAMPLES[kind]())
     assert "\n" not in text
     assert len(text) <= 160

@@ -21,13 +21,13 @@ EVERYTHING = [
 ]
 ROOMS: Mapping[str, Sequence[str]] = {
     "jcw_core": (
-        "errors frozen",
+        "errors frozen names",
         "files options providers network",
         "space",
         "backbones",
         "recipe",
         "protocols",
-        "hookspecs datasets formats",
+        "hookspecs datasets formats plugin_checks",
         "registry training",
         "run",
         "report supernet",

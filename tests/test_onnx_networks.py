@@ -77,7 +77,7 @@ def test_random_networks_compute_the_same(tmp_path: Path, network: Network, seed
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_what_torch_exports_gives_the_same_layers(name: str, tmp_path: Path) -> None:
+def test_onnx_files_that_torch_exports_give_the_same_layers(name: str, tmp_path: Path) -> None:
     network = backbone(name)
     module = Slimmable(network, np.random.default_rng(0))
     read = exported(module, network.input_shape, tmp_path / "net.onnx", opset_version=13)

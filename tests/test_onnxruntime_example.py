@@ -169,7 +169,9 @@ def test_times_have_a_row_for_each_round(module: ModuleType) -> None:
     assert (seconds > 0).all()
 
 
-def test_what_cannot_be_timed_is_one_line(module: ModuleType, tmp_path: Path) -> None:
+def test_layers_and_models_that_cannot_be_timed_are_refused_in_one_line(
+    module: ModuleType, tmp_path: Path
+) -> None:
     device = module.OnnxRuntimeDevice(module.Options())
     with pytest.raises(DeviceError, match="'input' does no work"):
         device.measure([LayerProblem("input", 3, 8, 8, 3)], rounds=1)

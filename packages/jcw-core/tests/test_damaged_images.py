@@ -45,7 +45,7 @@ def test_a_class_without_training_images(tmp_path: Path) -> None:
         open_folder(path, "test")
 
 
-def test_sources_that_are_none(tmp_path: Path) -> None:
+def test_a_missing_folder_and_a_damaged_zip_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no such folder or \.zip file"):
         open_folder(tmp_path / "nowhere")
     (tmp_path / "text.zip").write_text("not a zip")
@@ -53,7 +53,7 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
         open_folder(tmp_path / "text.zip")
 
 
-def test_images_that_grow_too_large(tmp_path: Path) -> None:
+def test_images_that_are_too_large_once_resized_are_refused(tmp_path: Path) -> None:
     """A line of one pixel's height is small until its short side is resized."""
     line = encoded(np.zeros((1, 60_000, 3), dtype=np.uint8))
     path = grow(tmp_path / "images", {"train/a/1.png": line}, "folder")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from onnx_models import (
     helper,
     model,
     numbers,
+    rich_model,
     step,
     weights,
 )
@@ -178,6 +180,13 @@ def elsewhere(tensor: Any) -> Any:
     tensor.data_location = TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value="/etc/hostname")
     return tensor
+
+
+@pytest.mark.parametrize("name", [b"net-\xff", b"\xc3", "né".encode()])
+def test_a_file_of_any_name(tmp_path: Path, name: bytes) -> None:
+    path = tmp_path / os.fsdecode(name + b".onnx")
+    path.write_bytes(rich_model())
+    assert read_onnx(path).name == name.decode(errors="replace")
 
 
 def test_further_files_are_not_followed(read_model: Callable[..., Network]) -> None:

@@ -110,7 +110,7 @@ def ancestors(network: Network, name: str) -> set[str]:
 
 
 @given(networks())
-def test_what_is_prunable(network) -> None:
+def test_prunable_layers_are_ungrouped_ones_after_the_first(network) -> None:
     for node in network:
         grouped = node.op == "conv2d" and node.attributes["groups"] != 1
         first = node.op == "conv2d" and "conv2d" not in ancestors(network, node.name)
@@ -207,7 +207,7 @@ def grouped_networks(draw: st.DrawFn) -> Network:
 
 @settings(max_examples=200)
 @given(grouped_networks() | networks(), st.sampled_from([1, 4, 8]))
-def test_what_stays_whole_is_what_no_architecture_takes_from(network: Network, step: int) -> None:
+def test_layers_that_stay_whole_are_those_that_no_architecture_cuts(network: Network, step: int) -> None:
     """Fixed layers keep their channels in the smallest architecture of the space, and no others do."""
     space = SearchSpace.of(network, step=step)
     smallest = space.architecture(space.low)

@@ -214,6 +214,13 @@ def test_an_exporter_that_is_missing_is_named_before_any_work(tmp_path: Path) ->
     assert not plugin.events
 
 
+@pytest.mark.parametrize("name", [b"run-\xff", b"\xc3", b"\xed\xa0\x80 \n\x1b[31m"])
+def test_a_run_in_a_folder_whose_name_is_not_utf8(tmp_path: Path, name: bytes) -> None:
+    context, _ = open_run(tmp_path / os.fsdecode(name), 'init = "supernet"')
+    run(context, until="export")
+    assert context.path(MODELS).is_file()
+
+
 def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     context, _ = open_run(tmp_path)
     run(context, until="retrain")

@@ -1,4 +1,4 @@
-"""Files that are never half written, and JSON that says what is wrong with it."""
+"""Writing files whole or not at all, reading and writing JSON, and digests of files."""
 
 from __future__ import annotations
 
@@ -89,6 +89,17 @@ def _remove_abandoned(path: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if time.time() - os.fstat(file.fileno()).st_mtime > _OLD:
                 found.unlink()
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove every temporary file below ``folder`` that no process is writing.
+
+    For folders in which nobody but the caller writes: there no library has renamed what is still open.
+    """
+    for found in folder.rglob(f".*{_TEMPORARY}"):
+        with suppress(OSError), found.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found.unlink()
 
 
 def _umask() -> int:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
 import resource
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from supernet_samples import Blobs, residual
 
 from jcw_core.errors import DataError, FormatError, JcwError
+from jcw_core.formats.safetensors_file import SafetensorsExporter, load_model
 from jcw_core.network.architecture import Architecture
+from jcw_core.network.model import Model
 from jcw_core.space.space import SearchSpace
 from jcw_core.supernet.draws import Draws
 from jcw_core.supernet.evaluation import score_network, score_subnetwork
@@ -293,3 +299,35 @@ def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
         checkpoint.load(path)
     with pytest.raises(FormatError, match="no such file"):
         checkpoint.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "note", [{}, {"epochs": None}, {"epochs": "2"}, {"epochs": [2]}, {"epochs": True}, {"epochs": -1}, [], 3, None]
+)  # fmt: skip
+def test_a_checkpoint_that_does_not_say_its_epochs(dataset: Blobs, tmp_path: Path, note: Any) -> None:
+    path = tmp_path / "c.safetensors"
+    module = Slimmable(residual(), np.random.default_rng(0))
+    images = TrainingImages(dataset, Augmentation(), Arithmetic())
+    options = TrainingOptions(epochs=1, batch_size=20, lr=0.1)
+    training = Training(module, images, options, Arithmetic(), np.random.default_rng, path)
+    training.run()
+    checkpoint.save(path, checkpoint.load(path)[0], note)
+    with pytest.raises(FormatError, match=r"c\.safetensors.*delete it and run again"):
+        training.run()
+
+
+@given(name=st.binary(min_size=1, max_size=20).filter(lambda name: not {0, ord("/")} & set(name)))
+@settings(max_examples=30)
+def test_checkpoints_and_models_lie_in_files_of_any_name(tmp_path: Path, name: bytes) -> None:
+    path = tmp_path / os.fsdecode(b"run-" + name) / os.fsdecode(name + b".safetensors")
+    checkpoint.save(path, {"a": torch.arange(3.0), "none": torch.ones(0, 2)}, {"epochs": 2})
+    tensors, note = checkpoint.load(path)
+    assert note == {"epochs": 2}
+    assert torch.equal(tensors["a"], torch.arange(3.0))
+    assert tensors["none"].shape == (0, 2)
+    network = residual()
+    model = Model(network, Slimmable(network, np.random.default_rng(0)).weights())
+    SafetensorsExporter().export(model, path)
+    read = load_model(path)
+    assert read.network == network
+    assert all(np.array_equal(read.weights[name], array) for name, array in model.weights.items())

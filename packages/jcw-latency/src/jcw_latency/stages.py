@@ -33,6 +33,13 @@ class ProfileStage:
         """Nothing but the device."""
         return ()
 
+    def plan(self, run: Run) -> str:
+        """The size of its grids, and the networks that it runs whole."""
+        options = run.options(LatencyOptions)
+        grids = f"{options.widths} x {options.widths} x {options.densities}"
+        points = "grids as fine as needed" if options.adaptive else f"at most {grids} points a layer"
+        return f"{points}, {options.min_rounds} to {options.rounds} times each; {options.whole_networks} whole networks"
+
     def run(self, context: Run) -> Sequence[str]:
         """Write the table."""
         device, options = context.open_device(), context.options(LatencyOptions)
@@ -68,6 +75,11 @@ class MeasureStage:
     def needs(self, run: Run) -> tuple[str, ...]:
         """The models and the table."""
         return (records.EXPORTS, records.TABLE)
+
+    def plan(self, run: Run) -> str:
+        """What is run beside the models."""
+        options = run.options(LatencyOptions)
+        return f"the models and {options.check_networks} random networks, {options.check_rounds} times each"
 
     def run(self, context: Run) -> Sequence[str]:
         """Write ``measurements.json``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.run.records import Candidate, Front
 
 LATENCY = "latency"
+
+_FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,11 @@ def choose(front: Front, models: int, budgets_ms: Sequence[float]) -> list[Chose
     return _within(front, budgets_ms) if budgets_ms else _spread(front, models)
 
 
+def at_least(value: float) -> str:
+    """``value`` above 0 in four digits, rounded up: text for an error that says what would do."""
+    return f"{float(_FOUR_DIGITS.create_decimal(value)):.4g}"
+
+
 def _within(front: Front, budgets_ms: Sequence[float]) -> list[ChosenCandidate]:
     fastest = min(_latency(c) for c in front.candidates)
     chosen: list[ChosenCandidate] = []
@@ -58,7 +66,7 @@ def _within(front: Front, budgets_ms: Sequence[float]) -> list[ChosenCandidate]:
         fitting = [c for c in front.candidates if _latency(c) <= budget]
         if not fitting:
             raise JcwError(
-                f"retrain.budgets_ms: no model runs within {budget:g} ms; the fastest takes {fastest:.4g} ms, "
+                f"retrain.budgets_ms: no model runs within {budget:g} ms; the fastest takes {at_least(fastest)} ms, "
                 "so ask for at least that or lower the bounds of the space"
             )
         best = min(fitting, key=lambda c: _badness(front, c))

@@ -34,7 +34,7 @@ class RetrainOptions:
 
     models: int = option(7, low=1, help="models, spread evenly in latency over the front")
     budgets_ms: tuple[float, ...] = option(
-        (), low=0.0, help="in place of models: the best within each budget"
+        (), above=0.0, help="in place of models: the best within each budget"
     )
     init: Literal["scratch", "supernet"] = option("scratch", help="weights that pretraining starts from")
     hold_out: bool = option(False, help="leave images that were held out for the search out of training, too")

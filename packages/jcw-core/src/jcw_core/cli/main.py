@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
+from io import StringIO
+
 import click
 
 from jcw_core import providers
 from jcw_core.cli.background import leave
+from jcw_core.cli.interrupts import raise_interrupts
+from jcw_core.cli.text import echo
 from jcw_core.errors import JcwError
 from jcw_core.registry import Registry
 
@@ -45,12 +51,19 @@ def main() -> None:
 
 def _run() -> int:
     """The exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        # Bytes of a path that are no characters can still be shown.
+        with suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        registry = Registry()
-        status = build(registry).main(prog_name="jcw", standalone_mode=False)
+        command = build(Registry())
+        raise_interrupts()
+        status = command.main(prog_name="jcw", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except click.ClickException as error:
-        error.show()
+        shown = StringIO()
+        error.show(shown)
+        echo(shown.getvalue().rstrip(), err=True)
     except JcwError as error:
         _say(str(error), error)
     except (KeyboardInterrupt, click.Abort) as error:
@@ -71,4 +84,4 @@ def _run() -> int:
 def _say(message: str, error: BaseException) -> None:
     """Print an error and its notes as one line."""
     text = "; ".join([message, *getattr(error, "__notes__", [])])
-    click.echo(f"jcw: {' '.join(text.split())}", err=True)
+    echo(f"jcw: {' '.join(text.split())}", err=True)

@@ -1,4 +1,4 @@
-"""Where image files lie: a folder or a .zip, laid out split/class/file."""
+"""``open_source``: lists and reads image files in a folder or a .zip, laid out split/class/file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splitting a dataset, without copying its images."""
+"""Parts of a dataset: images held out for the search, without copying them; and normalised pixels."""
 
 from __future__ import annotations
 

@@ -11,14 +11,12 @@ from typing import Any, Protocol, TypeVar
 
 from jcw_core.backbones.family import WIDTHS
 from jcw_core.errors import PluginError, RecipeError
-from jcw_core.options import Location, Word, option, parse
+from jcw_core.names import is_path_inside
+from jcw_core.options import TABLES, Location, Word, option, parse
 from jcw_core.providers import PLUGINS
 from jcw_core.space.bounds import Bound
 
 T = TypeVar("T")
-
-TABLES = ("run", "network", "data", "device", "space")
-"""Tables of every recipe; the others belong to stages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +26,12 @@ class RunOptions:
     name: str = option("", help="folder under runs/; the recipe's file name by default")
     seed: int = option(0, low=0, help="seed of everything random")
     threads: int = option(1, low=1, high=1024, help="threads for training and evaluation")
+
+    def __post_init__(self) -> None:
+        if self.name and not is_path_inside(self.name):
+            raise RecipeError(
+                f"name = {self.name!r} is no folder under runs/; give a name, or a path below it"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from jcw_core.datasets.split import divide, hold_out
 from jcw_core.errors import DeviceError, JcwError
 from jcw_core.formats.network_file import read_network
 from jcw_core.network.graph import Network
+from jcw_core.plugin_checks import build_network
 from jcw_core.protocols import Dataset, Device, Progress
 from jcw_core.recipe.recipe import Recipe
 from jcw_core.registry import Registry
@@ -71,8 +72,12 @@ class Context:
     def _build(self, data: Dataset) -> Network:
         """The recipe's backbone for this data."""
         wanted, (channels, height, _) = self.recipe.network, data.image_shape
-        return self.registry.backbones[wanted.backbone].build(
-            num_classes=len(data.classes), width=wanted.width, input_size=height, in_channels=channels
+        return build_network(
+            self.registry.backbones[wanted.backbone],
+            num_classes=len(data.classes),
+            width=wanted.width,
+            input_size=height,
+            in_channels=channels,
         )
 
     @cached_property

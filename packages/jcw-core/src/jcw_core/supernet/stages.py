@@ -31,6 +31,10 @@ class SupernetStage:
         """The search's variant, which says what is drawn: other keys of its table train nothing anew."""
         return (VARIANT,) if has_variant(run.recipe) else ()
 
+    def plan(self, run: Run) -> str:
+        """Its epochs."""
+        return f"{run.options(SupernetOptions).shared_epochs} epochs of {len(run.dataset('train'))} images"
+
     def run(self, run: Run) -> Sequence[str]:
         """Train, and write ``supernet.safetensors``."""
         implementation("jcw_core.supernet.sharing").train_supernet(run)

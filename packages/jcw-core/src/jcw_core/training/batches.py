@@ -1,4 +1,4 @@
-"""Images of a dataset as torch tensors, batch by batch."""
+"""Batches of a dataset as torch tensors: shuffled and augmented for training, fixed for evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a network's graph on torch tensors: one function per operation."""
+"""``execute``: runs a network's graph on torch tensors, one function per operation."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor
 
-from jcw_core.errors import JcwError
+from jcw_core.errors import FormatError, JcwError
 from jcw_core.network.architecture import Architecture
 from jcw_core.training import checkpoint
 from jcw_core.training.batches import Batch, TrainingImages
@@ -123,7 +123,13 @@ class Training:
             return 0
         found, note = checkpoint.load(self.path)
         checkpoint.load_into(state, found, self.path)
-        return int(note["epochs"])
+        epochs = note.get("epochs")
+        if not isinstance(epochs, int) or isinstance(epochs, bool) or epochs < 0:
+            raise FormatError(
+                f"{self.path}: its header says {epochs!r:.60} for epochs, expected a whole number; "
+                "delete it and run again"
+            )
+        return epochs
 
     def _epoch(self, epoch: int, optimizer: torch.optim.Optimizer, average: WeightAverage) -> float:
         rng, size = self.rng(epoch), self.options.batch_size

@@ -1,4 +1,4 @@
-"""Masks of weight groups on torch tensors; ``jcw_core.network.weight_groups`` defines them."""
+"""Weight groups and their masks on torch tensors, as ``jcw_core.network.weight_groups`` has them for numpy."""
 
 from __future__ import annotations
 

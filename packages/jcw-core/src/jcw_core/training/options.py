@@ -1,4 +1,4 @@
-"""What every training takes: options of SGD, of its images and of its arithmetic. Needs no torch."""
+"""Options that every training has: SGD, augmentation, precision. Needs no torch."""
 
 from __future__ import annotations
 

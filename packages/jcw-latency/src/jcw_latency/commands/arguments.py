@@ -11,6 +11,7 @@ from jcw_core.formats.network_file import SUFFIXES, read_network
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.options import Location, assignment, parse
+from jcw_core.plugin_checks import build_network
 from jcw_core.protocols import Device
 from jcw_core.registry import Registry
 from jcw_core.run.records import ChosenModel, Front
@@ -34,7 +35,7 @@ def network_of(registry: Registry, name: str, **shape: Any) -> Network:
         raise NetworkError(
             f"{name}: neither a file whose name ends in {' or '.join(SUFFIXES)} nor a backbone; there is: {known}"
         )
-    return registry.backbones[name].build(**shape)
+    return build_network(registry.backbones[name], **shape)
 
 
 def open_device(registry: Registry, name: str, options: tuple[str, ...]) -> Device:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jcw_core.backbones.family import WIDTHS
+from jcw_core.cli.text import echo
 from jcw_latency.commands.options import PATH, device_options, network_name
 
 if TYPE_CHECKING:
@@ -110,13 +111,13 @@ def profile(
 
         table = profile_space(
             space_of(registry, found), device, exporter, options,
-            rng=rng, folder=Path(folder), partial=partial, notify=notify, tell=lambda line: click.echo(line, err=True),
+            rng=rng, folder=Path(folder), partial=partial, notify=notify, tell=lambda line: echo(line, err=True),
         )  # fmt: skip
         table.write(output)
     Partial(partial, table.device, found).remove()
-    click.echo(f"{output}: {len(table.grids)} layers, {table.settings['points']} points")
+    echo(f"{output}: {len(table.grids)} layers, {table.settings['points']} points")
     if table.settings["drift"] > options.busy:
-        click.echo(
+        echo(
             f"warning: the machine was busy or changed its clock: a layer that was timed throughout varied by "
             f"{table.settings['drift']:.0%}; profile again on an idle machine for a table to rely on",
             err=True,
@@ -159,9 +160,9 @@ def predict(
         return
     for label, cost in costs.items():
         total = cost.total_ms
-        click.echo(f"{label}: {total:.4f} ms")
+        echo(f"{label}: {total:.4f} ms")
         for name, ms in (*cost.layers.items(), ("overhead", cost.overhead_ms)) if layers else ():
-            click.echo(f"  {name:32}{ms:10.4f} ms{ms / total if total else 0:8.1%}")
+            echo(f"  {name:32}{ms:10.4f} ms{ms / total if total else 0:8.1%}")
 
 
 def _row(label: str, cost: Breakdown, *, layers: bool) -> dict[str, Any]:

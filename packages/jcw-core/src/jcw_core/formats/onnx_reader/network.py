@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from jcw_core.errors import FormatError, NetworkError
@@ -33,7 +34,8 @@ def read_onnx(path: Path) -> Network:
         FormatError: the file is damaged, or holds an operator that has no place, which is named.
     """
     try:
-        return _translated(read_graph(path), path.stem)
+        # The bytes of a file's name need not be characters, which those of a network are.
+        return _translated(read_graph(path), os.fsencode(path.stem).decode(errors="replace"))
     except (FormatError, NetworkError) as error:
         raise FormatError(f"{path}: {error}") from None
 
