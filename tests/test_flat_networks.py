@@ -22,7 +22,8 @@ from jcw_core.network.graph import Network, Node
 from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.model import Model
 from jcw_core.network.operations import OPERATIONS
-from jcw_core.network.problem_text import describe, problem_from
+from jcw_core.network.problem import LayerProblem
+from jcw_core.network.problem_text import describe
 from jcw_core.network.shrink import shrink, shrink_weights
 from jcw_core.space.space import SearchSpace
 from jcw_core.training.execution import BatchNorm, execute
@@ -97,7 +98,7 @@ def test_a_device_is_asked_about_layers_that_exist(network: Network, seed: int) 
     places = unit_coordinates(space)
     for layer in fuse(network):
         problem = problem_of(network, layer)
-        assert problem_from(asdict(problem)) == problem
+        assert LayerProblem.from_dict(asdict(problem)) == problem
         assert describe(problem).startswith(problem.op)
         cut = problem_of(small, layer)
         axes = unit_axes(network, layer, problem)

@@ -21,14 +21,15 @@ EVERYTHING = [
 ]
 ROOMS: Mapping[str, Sequence[str]] = {
     "jcw_core": (
-        "errors frozen",
+        "errors frozen names",
         "files options providers network",
         "space",
         "backbones",
         "recipe",
         "protocols",
-        "hookspecs datasets formats",
+        "hookspecs datasets formats plugin_checks",
         "registry training",
+        "post_training",
         "run",
         "report supernet",
         "cli",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from kernel_samples import PROBLEMS, conv_network, weights_for
@@ -10,9 +11,10 @@ from jcw_core.errors import DeviceError
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_core.network.problem import LayerProblem
+from jcw_core.run.checks import available_cores
 from jcw_kernels.commands import kernels
 from jcw_kernels.exporter import JcwExporter
-from jcw_kernels.host import HostDevice, HostOptions
+from jcw_kernels.host import HostDevice, HostOptions, HostPlugin
 
 QUICK = HostOptions(layer_ms=0.01, model_ms=0.01)
 
@@ -70,3 +72,21 @@ def test_profile_command_prints_names_as_they_are(tmp_path, rng):
 
 def test_info_command():
     assert "scalar" in CliRunner().invoke(kernels, ["info"], catch_exceptions=False).output
+
+
+@pytest.mark.parametrize("threads", [1, available_cores(), available_cores() + 1, 256])
+def test_more_threads_than_processors_are_noted(threads: int) -> None:
+    notes = HostPlugin().advise(HostOptions(threads=threads))
+    assert len(notes) == (threads > available_cores())
+    assert all(f"device.threads = {threads}" in note for note in notes)
+
+
+def test_a_name_with_escapes_does_not_reach_the_terminal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    network = conv_network((1, 8, 8), 8, (3, 3))
+    odd = "model\x1b[31m.jcw"
+    JcwExporter().export(Model(network, weights_for(network, np.random.default_rng(0))), tmp_path / odd)
+    done = CliRunner().invoke(kernels, ["profile", odd, "--rounds", "1"])
+    assert done.exit_code == 0
+    assert "model\\x1b[31m.jcw" in done.output
+    assert "\x1b" not in done.output

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from jcw_core.cli.text import echo
 from jcw_kernels.program import StepTime
 
 
@@ -30,16 +31,15 @@ def profile(model: Path, threads: int, isa: str, rounds: int) -> None:
     program = load(model, threads=threads, isa=isa)
     peak, bandwidth = peak_gflops(program.isa) * threads, copy_gbytes()
     steps = program.profile(rounds=rounds)
-    click.echo(
-        f"{model}: {program.isa}, {threads} threads, {program.memory_bytes / 1e6:.1f} MB of activations"
-    )
+    echo(f"{model}: {program.isa}, {threads} threads, {program.memory_bytes / 1e6:.1f} MB of activations")
     click.echo(f"tile loop {peak:.0f} GFLOP/s, memory {bandwidth:.0f} GB/s")
     _print_steps(steps, peak, bandwidth)
 
 
 def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from jcw_core.cli.text import print_table
 
     total = sum(step.seconds for step in steps)
     table = Table(box=None)
@@ -57,7 +57,7 @@ def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> No
             "memory" if step.bytes / bandwidth > 2 * step.macs / peak else "arithmetic",
         )
     table.add_row("total", "", "", f"{total * 1e3:.3f}")
-    Console(markup=False, emoji=False).print(table)
+    print_table(table)
 
 
 @kernels.command()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from jcw_core.network.problem import LayerProblem
 from jcw_core.options import option
 from jcw_core.protocols import DeviceInfo
+from jcw_core.run.checks import available_cores
 from jcw_kernels._engine import chosen_isa
 from jcw_kernels.layer_program import layer_file
 from jcw_kernels.program import Program, load
@@ -42,6 +43,13 @@ class HostPlugin:
     def open(self, options: HostOptions) -> HostDevice:
         """Connect. Raises ``DeviceError`` for an instruction set that it lacks."""
         return HostDevice(options)
+
+    def advise(self, options: HostOptions) -> Sequence[str]:
+        """A note on more threads than this process has processors."""
+        cores = available_cores()
+        if options.threads <= cores:
+            return ()
+        return (f"device.threads = {options.threads}, but only {cores} processor(s) are there to run them",)
 
 
 class HostDevice:

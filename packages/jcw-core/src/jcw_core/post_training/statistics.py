@@ -35,16 +35,22 @@ def gram_matrices(
         (in_channels, kernel height, kernel width), as a row of its weights has them.
     """
     sums: dict[str, Tensor] = {}
+    readers = {
+        node.name: [
+            network[name] for name in network.consumers[node.name] if is_prunable(network, network[name])
+        ]
+        for node in network
+    }
 
-    def observe(node: Node, inputs: list[Tensor]) -> None:
-        if is_prunable(network, node):
-            columns = patches(node, inputs[0].float())
+    def add(source: Node, value: Tensor) -> None:
+        for layer in readers[source.name]:
+            columns = patches(layer, value.float())
             product = (columns @ columns.T).double()
-            sums[node.name] = sums[node.name].add_(product) if node.name in sums else product
+            sums[layer.name] = sums[layer.name].add_(product) if layer.name in sums else product
 
     seen = 0
     for images in batches:
-        execute(network, tensors, images, norm, observe)
+        execute(network, tensors, images, norm, add)
         seen += len(images)
         done()
     return {name: (total / seen).float() for name, total in sums.items()}

@@ -1,4 +1,4 @@
-"""How well a sub-network does on fixed images."""
+"""``score_subnetwork`` and ``score_network``: error and loss on fixed images."""
 
 from __future__ import annotations
 

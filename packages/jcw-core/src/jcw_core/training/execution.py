@@ -1,4 +1,4 @@
-"""Run a network's graph on torch tensors: one function per operation."""
+"""``execute``: runs a network's graph on torch tensors, one function per operation."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class BatchNorm:
         )
 
 
-Observer = Callable[[Node, list[Tensor]], None]
-"""Told what each node reads, before it runs; the tensors are good until it returns."""
-
-
 def execute(
-    network: Network, tensors: Tensors, images: Tensor, norm: BatchNorm, observe: Observer | None = None
+    network: Network,
+    tensors: Tensors,
+    images: Tensor,
+    norm: BatchNorm,
+    watch: Callable[[Node, Tensor], None] | None = None,
 ) -> Tensor:
     """Run a network.
 
@@ -77,15 +77,13 @@ def execute(
         tensors: parameters by state-dict name.
         images: (n, channels, height, width).
         norm: batch-norm statistics.
-        observe: told what each node reads.
+        watch: told of each node's output, before anything overwrites it.
 
     Returns:
         logits (n, classes).
     """
     values: dict[str, Tensor] = {}
     for node, dead in _schedule(network):
-        if observe is not None:
-            observe(node, [values[name] for name in node.inputs])
         if node.op == "input":
             value = images
         elif node.op == "batch_norm":
@@ -95,6 +93,8 @@ def execute(
         else:
             inputs = [values[name] for name in node.inputs]
             value = _PLAIN[node.op](node, inputs, may_overwrite(network, node))
+        if watch is not None:
+            watch(node, value)
         for name in dead:
             del values[name]
         values[node.name] = value
