@@ -109,7 +109,8 @@ def test_statistics_are_those_of_the_weights_that_pruning_leaves(
     initial = None
     if from_supernet:
         rng = np.random.default_rng(5)
-        initial = {name: rng.normal(1, 0.3, shape).astype("f4") for name, shape in shapes().items()}
+        whole = {name: rng.normal(1, 0.3, shape).astype("f4") for name, shape in shapes().items()}
+        initial = shrink_weights(network(), architecture, whole)
     phases = Phases(
         replace(PRETRAIN, epochs=pretrain), replace(ADMM, epochs=admm), replace(FINETUNE, epochs=0), 0.5
     )

@@ -4,6 +4,7 @@ PLUGINS = {
     "supernet": "jcw-core[supernet]",
     "error": "jcw-core[supernet]",
     "loss": "jcw-core[supernet]",
+    "distance": "jcw-core[supernet]",
     "profile": "jcw-latency",
     "measure": "jcw-latency",
     "latency": "jcw-latency",

@@ -82,7 +82,7 @@ def test_gram_matrices_are_those_of_the_inputs(
     network: Network, rng: np.random.Generator, images: list[Tensor]
 ) -> None:
     """A layer's outputs without its bias have the energy w H w: the check needs no patches of its own."""
-    tensors = {n: t for n, t in weights_of(network, rng).items()}
+    tensors = weights_of(network, rng)
     tensors |= {n: torch.zeros_like(t) for n, t in tensors.items() if n in biases(network)}
     norm = BatchNorm({name: tensors[name] for name in network.buffer_shapes})
     found = gram_matrices(network, tensors, norm, images)

@@ -12,7 +12,7 @@ import numpy as np
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
-from jcw_core.network.shrink import Weights, shrink, shrink_weights
+from jcw_core.network.shrink import Weights, shrink
 from jcw_core.supernet.calibration import recalibrate
 from jcw_core.training.batches import Batch, TrainingImages
 from jcw_core.training.loop import EpochReport, Method, Training
@@ -43,7 +43,7 @@ class Fitting:
     Args:
         network: at full width.
         architecture: what the model keeps.
-        initial: weights of the full network to start from; None for random ones.
+        initial: weights of the network cut down to the architecture; None for random ones.
         images: training images.
         calibration: images that set batch-norm statistics, unchanged.
         phases: hyper-parameters.
@@ -77,7 +77,7 @@ class Fitting:
         """
         module = Slimmable(shrink(self.network, self.architecture), self.rng("weights"))
         if self.initial is not None:
-            module.load_weights(shrink_weights(self.network, self.architecture, self.initial))
+            module.load_weights(self.initial)
             self._calibrate(module)
         densities, phases, done = self.architecture.densities, self.phases, 0
         self._train(module, "pretrain", phases.pretrain, Method(), done)

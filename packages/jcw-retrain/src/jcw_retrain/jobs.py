@@ -12,13 +12,12 @@ import numpy as np
 from jcw_core.formats.safetensors_file import SafetensorsExporter
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.model import Model
-from jcw_core.network.shrink import Weights
 from jcw_core.protocols import Run
-from jcw_core.run.records import BASELINE, FRONT, MODELS, SUPERNET, ChosenModel, Front
-from jcw_core.training import checkpoint
+from jcw_core.run.records import BASELINE, FRONT, MODELS, ChosenModel, Front
 from jcw_core.training.batches import FixedImages, TrainingImages
 from jcw_retrain.choosing import LATENCY, choose
 from jcw_retrain.fitting import Fitting
+from jcw_retrain.initial import starting_weights
 from jcw_retrain.lanes import side_by_side
 from jcw_retrain.options import RetrainOptions, phases
 from jcw_retrain.residuals import residuals_of, write_residuals
@@ -83,7 +82,7 @@ class _Work:
         self._calibration = FixedImages.drawn(
             data, self._options.calibration_images, context.rng("calibration"), self._options.arithmetic
         )
-        self._initial = _supernet_weights(context) if self._options.init == "supernet" else None
+        self._start = starting_weights(context)
         self._done = {job.id: 0 for job in jobs}
         self._lock = Lock()
 
@@ -93,7 +92,7 @@ class _Work:
         fitted = Fitting(
             network=context.network,
             architecture=job.architecture,
-            initial=self._initial,
+            initial=None if self._start is None else self._start(job.architecture),
             images=self._images,
             calibration=self._calibration,
             phases=self._phases,
@@ -132,8 +131,3 @@ def _kept(model: Model) -> int:
     """Weights of convolutions and linear layers that are not zero."""
     layers = [node.name for node in model.network if node.op in ("conv2d", "linear")]
     return sum(int(np.count_nonzero(model.weights[f"{name}.weight"])) for name in layers)
-
-
-def _supernet_weights(context: Run) -> Weights:
-    tensors, _ = checkpoint.load(context.path(SUPERNET))
-    return {name: tensor.numpy() for name, tensor in tensors.items()}

@@ -36,7 +36,11 @@ class RetrainOptions:
     budgets_ms: tuple[float, ...] = option(
         (), above=0.0, help="in place of models: the best within each budget"
     )
-    init: Literal["scratch", "supernet"] = option("scratch", help="weights that pretraining starts from")
+    init: Literal["scratch", "supernet", "pretrained"] = option(
+        "scratch",
+        help="weights that pretraining starts from; supernet: those that the search saw; pretrained: those that the "
+        "network brings",
+    )
     hold_out: bool = option(False, help="leave images that were held out for the search out of training, too")
     momentum: float = option(0.9, low=0.0, high=1.0, help="of SGD")
     nesterov: bool = option(True, help="momentum that looks ahead")

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 class SupernetOptions:
     """``[supernet]``: the network whose weights all architectures share during the search."""
 
-    mode: Literal["continuous", "per-generation"] = option(
+    mode: Literal["continuous", "per-generation", "post-training"] = option(
         "continuous",
-        help="trained once before the search, or again in each generation on its parents and children as in the paper",
+        help="trained once before the search; again in each generation on its parents and children as in the paper; or "
+        "not at all: the weights that the network brings are pruned and refitted, layer by layer",
     )
     epochs: int = option(30, low=1, help="epochs in all")
     warmup_epochs: int = option(
@@ -86,6 +87,8 @@ class SupernetOptions:
     @property
     def shared_epochs(self) -> int:
         """Epochs on random architectures, before the search."""
+        if self.mode == "post-training":
+            return 0
         return self.epochs if self.mode == "continuous" else min(self.warmup_epochs, self.epochs)
 
 

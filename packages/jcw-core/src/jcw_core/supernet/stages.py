@@ -33,9 +33,14 @@ class SupernetStage:
 
     def plan(self, run: Run) -> str:
         """Its epochs."""
+        if run.options(SupernetOptions).mode == "post-training":
+            return f"no training; statistics of {run.options(SupernetOptions).calibration_images} images"
         return f"{run.options(SupernetOptions).shared_epochs} epochs of {len(run.dataset('train'))} images"
 
     def run(self, run: Run) -> Sequence[str]:
-        """Train, and write ``supernet.safetensors``."""
-        implementation("jcw_core.supernet.sharing").train_supernet(run)
+        """Train, or collect what pruning after training needs, and write ``supernet.safetensors``."""
+        if run.options(SupernetOptions).mode == "post-training":
+            implementation("jcw_core.supernet.post_training").build_database(run)
+        else:
+            implementation("jcw_core.supernet.sharing").train_supernet(run)
         return ()
