@@ -1,0 +1,183 @@
+"""What each operator of ATen is in a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import prod
+from typing import Any
+
+import torch
+
+from jcw_core.formats.torch_import.exported import Operator
+from jcw_core.formats.torch_import.translation import Obstacle, Translation, Value
+
+_Pair = tuple[int, int]
+
+
+def _pair(value: Any) -> _Pair:
+    values = [value, value] if isinstance(value, int) else list(value)
+    if len(values) == 1:
+        values *= 2
+    if len(values) != 2 or not all(isinstance(v, int) for v in values):
+        raise Obstacle(f"{value!r:.40} is no pair of whole numbers; only two axes have a place")
+    return values[0], values[1]
+
+
+def _only(operator: Operator, **expected: Any) -> None:
+    """Refuse an argument that asks for more than a network can say."""
+    for key, value in expected.items():
+        found = operator.arguments.get(key, value)
+        if (list(found) if isinstance(found, (list, tuple)) else found) != value:
+            raise Obstacle(f"{operator.op} with {key} = {found!r:.40} has no place in a network")
+
+
+def _conv2d(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    if _pair(a["dilation"]) != (1, 1):
+        raise Obstacle(f"a convolution with dilation {a['dilation']} has no place in a network")
+    if isinstance(a["padding"], str):
+        raise Obstacle(f"a convolution with padding {a['padding']!r} has no place in a network; give numbers")
+    source, weight = net.node(a["input"]), net.constant(a["weight"])
+    weights = {"weight": weight} | ({} if a["bias"] is None else {"bias": net.constant(a["bias"])})
+    return net.append_weighted(
+        a["weight"], "conv2d", source, weights,
+        out_channels=len(weight), kernel_size=_pair(weight.shape[2:]), stride=_pair(a["stride"]),
+        padding=_pair(a["padding"]), groups=int(a["groups"]), bias="bias" in weights,
+    )  # fmt: skip
+
+
+def _linear(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    source, weight = net.node(a["input"]), net.constant(a["weight"])
+    weights = {"weight": weight} | ({} if a["bias"] is None else {"bias": net.constant(a["bias"])})
+    return net.append_weighted(
+        a["weight"], "linear", source, weights, out_features=len(weight), bias="bias" in weights
+    )
+
+
+def _batch_norm(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    if a["running_mean"] is None or a["running_var"] is None:
+        raise Obstacle("a batch norm without running statistics depends on the batch")
+    mean, variance = net.constant(a["running_mean"]), net.constant(a["running_var"])
+    weights = {
+        "weight": torch.ones_like(mean) if a["weight"] is None else net.constant(a["weight"]),
+        "bias": torch.zeros_like(mean) if a["bias"] is None else net.constant(a["bias"]),
+        "running_mean": mean,
+        "running_var": variance,
+    }
+    named = a["running_mean"] if a["weight"] is None else a["weight"]
+    return net.append_weighted(named, "batch_norm", net.node(a["input"]), weights, eps=float(a["eps"]))
+
+
+def _activation(op: str, net: Translation, operator: Operator) -> Value:
+    return net.append(operator, op, net.node(operator.arguments["self"]))
+
+
+def _clip(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    low, high = (a["min_val"], a["max_val"]) if "min_val" in a else (a["min"], a["max"])
+    if low == 0 and high in (6, None):
+        return net.append(operator, "relu6" if high else "relu", net.node(a["self"]))
+    raise Obstacle(f"a clip to {low} and {high} has no place in a network; 0 and 6 has")
+
+
+def _sum(net: Translation, operator: Operator) -> Value:
+    _only(operator, alpha=1)
+    return _both("add", net, operator)
+
+
+def _both(op: str, net: Translation, operator: Operator) -> Value:
+    first, second = (net.node(operator.arguments[key]) for key in ("self", "other"))
+    if prod(net.builder.shape(first)) < prod(net.builder.shape(second)):
+        first, second = second, first  # the network's product has its factor of one value per channel second
+    return net.append(operator, op, first, second)
+
+
+def _cat(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    sources = [net.node(argument) for argument in a["tensors"]]
+    if a["dim"] % len(operator.shape) != 1:
+        raise Obstacle(f"a concatenation along axis {a['dim']} has no place in a network; along channels has")
+    return net.append(operator, "concat", *sources)
+
+
+def _window(operator: Operator) -> dict[str, _Pair]:
+    a = operator.arguments
+    kernel = _pair(a["kernel_size"])
+    stride = _pair(a["stride"]) if a["stride"] else kernel
+    return {"kernel_size": kernel, "stride": stride, "padding": _pair(a["padding"])}
+
+
+def _max_pool(net: Translation, operator: Operator) -> Value:
+    if _pair(operator.arguments["dilation"]) != (1, 1):
+        raise Obstacle("a max pooling with a dilation has no place in a network")
+    _only(operator, ceil_mode=False)
+    return net.append(operator, "max_pool", net.node(operator.arguments["self"]), **_window(operator))
+
+
+def _avg_pool(net: Translation, operator: Operator) -> Value:
+    window = _window(operator)
+    _only(operator, ceil_mode=False, divisor_override=None)
+    if window["padding"] != (0, 0):
+        _only(operator, count_include_pad=True)
+    return net.append(operator, "avg_pool", net.node(operator.arguments["self"]), **window)
+
+
+def _adaptive_pool(net: Translation, operator: Operator) -> Value:
+    source = net.node(operator.arguments["self"])
+    wanted, (_, *found) = _pair(operator.arguments["output_size"]), net.builder.shape(source)
+    if wanted == (1, 1):
+        return net.append(operator, "global_avg_pool", source)
+    if any(size % out for size, out in zip(found, wanted, strict=True)):
+        raise Obstacle(f"an adaptive pooling of {tuple(found)} to {wanted} has windows of several sizes")
+    kernel = found[0] // wanted[0], found[1] // wanted[1]
+    if kernel == (1, 1):
+        return source
+    return net.append(operator, "avg_pool", source, kernel_size=kernel, stride=kernel, padding=(0, 0))
+
+
+def _mean(net: Translation, operator: Operator) -> Value:
+    a, source = operator.arguments, net.node(operator.arguments["self"])
+    rank = len(net.builder.shape(source)) + 1
+    if rank != 4 or sorted(axis % rank for axis in a["dim"] or ()) != [2, 3]:
+        raise Obstacle(f"a mean over the axes {a['dim']} has no place in a network; over height and width has")
+    pooled = net.append(operator, "global_avg_pool", source)
+    return pooled if a["keepdim"] else net.append(operator, "flatten", pooled)
+
+
+def _reshaped(net: Translation, operator: Operator) -> Value:
+    source = net.node(operator.arguments.get("self", operator.arguments.get("input")))
+    shape, wanted = net.builder.shape(source), operator.shape[1:]
+    if wanted == shape:
+        return source
+    if wanted == (prod(shape),):
+        return net.append(operator, "flatten", source)
+    raise Obstacle(f"a change of shape from {shape} to {wanted} has no place in a network; a flat one has")
+
+
+def _unchanged(net: Translation, operator: Operator) -> Value:
+    _only(operator, train=False)
+    return net.value(next(iter(operator.arguments[key] for key in ("self", "input") if key in operator.arguments)))
+
+
+OPERATORS: Mapping[str, Callable[[Translation, Operator], Value]] = {
+    "conv2d": _conv2d,
+    "linear": _linear,
+    "batch_norm": _batch_norm,
+    **{op: partial(_activation, op) for op in ("relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu")},
+    "hardtanh": _clip,
+    "clamp": _clip,
+    "add": _sum,
+    "mul": partial(_both, "mul"),
+    "cat": _cat,
+    "concat": _cat,
+    "max_pool2d": _max_pool,
+    "avg_pool2d": _avg_pool,
+    "adaptive_avg_pool2d": _adaptive_pool,
+    "mean": _mean,
+    **dict.fromkeys(("flatten", "view", "reshape", "squeeze", "unsafe_view"), _reshaped),
+    **dict.fromkeys(("dropout", "feature_dropout", "alias", "clone", "contiguous", "detach"), _unchanged),
+}
+"""By operator, without its overload. What is not here is an obstacle, and is named."""

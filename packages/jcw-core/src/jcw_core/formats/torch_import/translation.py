@@ -1,0 +1,115 @@
+"""A network under construction: what every value of an exported module is in it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, fx
+
+from jcw_core.errors import FormatError
+from jcw_core.formats.torch_import.exported import Exported, Operator
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.model import Model
+from jcw_core.network.operations import Attribute
+
+
+class Obstacle(Exception):  # noqa: N818  collected, and told of together
+    """Something that has no place in a network; ``is_new`` unless it only follows from an earlier one."""
+
+    def __init__(self, message: str, *, is_new: bool = True) -> None:
+        super().__init__(message)
+        self.is_new = is_new
+
+
+Value = str | Tensor | list[Any] | None
+"""A node of the network by name, a tensor that does not depend on the image, several values, or what had no place."""
+
+
+class Translation:
+    """A network under construction.
+
+    Args:
+        exported: what is translated.
+        name: of the network.
+    """
+
+    def __init__(self, exported: Exported, name: str) -> None:
+        self._exported = exported
+        self.builder = NetworkBuilder(name, exported.input_shape)
+        self._values: dict[str, Value] = {**exported.tensors, exported.input: self.builder.last}
+        self._weights: dict[str, NDArray[np.float32]] = {}
+        self._names = {self.builder.last, "output"}
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        self._values[name] = value
+
+    def give_up(self, name: str) -> None:
+        """Note that a value has no place, so that what reads it is no obstacle of its own."""
+        self._values[name] = None
+
+    def value(self, argument: Any) -> Value:
+        """What an argument of an operator stands for."""
+        if not isinstance(argument, fx.Node):
+            raise Obstacle(f"reads {argument!r:.40}, expected a tensor")
+        found = self._values.get(argument.name)
+        if found is None:
+            raise Obstacle(f"reads {argument.name}", is_new=False)
+        return found
+
+    def node(self, argument: Any) -> str:
+        """The node that an argument stands for."""
+        found = self.value(argument)
+        if not isinstance(found, str):
+            raise Obstacle("reads a constant, expected a value that depends on the image")
+        return found
+
+    def constant(self, argument: Any) -> Tensor:
+        """The tensor that an argument stands for, which does not depend on the image."""
+        found = self.value(argument)
+        if not isinstance(found, Tensor):
+            raise Obstacle(f"reads {argument.name}, which depends on the image, as weights")
+        return found
+
+    def append(self, operator: Operator, op: str, *sources: str, **attributes: Attribute) -> str:
+        """Append a node that is named after an operator."""
+        return self.builder.add(self._free(_plain(operator.name)), op, *sources, **attributes)
+
+    def append_weighted(
+        self, weight: Any, op: str, source: str, weights: dict[str, Tensor], **attributes: Attribute
+    ) -> str:
+        """Append a node with weights, named after the module that holds them.
+
+        Args:
+            weight: the argument whose owner names the node.
+            weights: by key, e.g. ``weight``.
+        """
+        owner = self._exported.parameters.get(getattr(weight, "name", ""), "")
+        name = self._free(_plain(owner.rpartition(".")[0]) or op)
+        added = self.builder.add(name, op, source, **attributes)
+        for key, tensor in weights.items():
+            self._weights[f"{name}.{key}"] = tensor.float().numpy().copy()
+        return added
+
+    def _free(self, stem: str) -> str:
+        """A name that no node has yet: a module that is called twice makes two."""
+        name, number = stem, 1
+        while name in self._names:
+            number += 1
+            name = f"{stem}_{number}"
+        self._names.add(name)
+        return name
+
+    def model(self) -> Model:
+        """The network that ends with the module's output, without what it does not depend on."""
+        output = self._values[self._exported.output]
+        if not isinstance(output, str):
+            raise FormatError("the output does not depend on the image")
+        network = self.builder.build(output=output)
+        return Model(network, self._weights)
+
+
+def _plain(path: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.]+", "_", path).strip("._")
