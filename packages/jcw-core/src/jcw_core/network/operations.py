@@ -14,7 +14,7 @@ from math import prod
 from jcw_core.errors import NetworkError
 
 Shape = tuple[int, ...]
-Attribute = int | float | bool | tuple[int, ...]
+Attribute = int | float | bool | str | tuple[int, ...]
 Attributes = Mapping[str, Attribute]
 
 ACTIVATIONS = frozenset({"relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"})
@@ -40,6 +40,8 @@ class Operation:
     ``attributes`` maps each attribute to its type; ``pair`` stands for two integers (height,
     width). ``arity`` is the number of inputs, or ``None`` for one or more. ``parameters`` gives
     the shape of each trainable parameter, ``buffers`` of each array that training only updates.
+    ``defaults`` holds the value of attributes that may be left out; nodes never hold them at it, so
+    that files look as they did before such an attribute was added.
     """
 
     arity: int | None
@@ -48,6 +50,7 @@ class Operation:
     parameters: Callable[[Attributes, Sequence[Shape]], dict[str, Shape]] = _no_parameters
     buffers: Callable[[Attributes, Sequence[Shape]], dict[str, Shape]] = _no_parameters
     macs: Callable[[Attributes, Sequence[Shape]], int] = _no_macs
+    defaults: Mapping[str, Attribute] = field(default_factory=dict)
 
 
 def pair(attributes: Attributes, name: str) -> tuple[int, int]:
@@ -167,19 +170,23 @@ _CONV = {
     "padding": "pair",
     "groups": "int",
     "bias": "bool",
+    "shares": "name",
 }
+_WHOLE = {"shares": ""}
+"""A layer whose weights another one has too names that one; see ``Network.shared``."""
 _POOL = {"kernel_size": "pair", "stride": "pair", "padding": "pair"}
 
 OPERATIONS: Mapping[str, Operation] = {
     "input": Operation(0, {"shape": "shape"}, lambda a, i: _as_shape(a["shape"])),
     "output": Operation(1),
-    "conv2d": Operation(1, _CONV, _conv_shape, _conv_parameters, macs=_conv_macs),
+    "conv2d": Operation(1, _CONV, _conv_shape, _conv_parameters, macs=_conv_macs, defaults=_WHOLE),
     "linear": Operation(
         1,
-        {"out_features": "int", "bias": "bool"},
+        {"out_features": "int", "bias": "bool", "shares": "name"},
         _linear_shape,
         _linear_parameters,
         macs=_linear_macs,
+        defaults=_WHOLE,
     ),
     "batch_norm": Operation(1, {"eps": "float"}, parameters=_norm_parameters, buffers=_norm_buffers),
     "max_pool": Operation(1, _POOL, _pool_shape),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,14 @@ class Operator:
         op: of ATen, without its overload and the underscore of what works in place, e.g. ``conv2d``.
         arguments: values by the name of the parameter, defaults filled in; ``fx.Node`` for what other calls make.
         shape: of its result with the batch axis; ``()`` for results that are not one tensor.
+        module: path of the module that makes the call.
     """
 
     name: str
     op: str
     arguments: Mapping[str, Any]
     shape: tuple[int, ...]
+    module: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,9 @@ class Exported:
         input: name of the value that is the image.
         output: name of the result.
         operators: in order.
-        parameters: names in the state dict, by value; a weight that two modules share has one name.
+        parameters: names in the state dict, by value.
+        names: of all that the module's state dict holds.
+        same: of every tensor that another value holds too, the first of these values.
         tensors: parameters, buffers and constants by value.
         outputs: what the module computes for the example.
         input_shape: (channels, height, width).
@@ -47,6 +51,8 @@ class Exported:
     output: str
     operators: Sequence[Operator]
     parameters: Mapping[str, str]
+    names: Set[str]
+    same: Mapping[str, str]
     tensors: Mapping[str, Tensor]
     outputs: Tensor
     input_shape: tuple[int, ...]
@@ -72,10 +78,10 @@ def export(module: nn.Module, example: Tensor, name: str) -> Exported:
             part.training = was
     if not isinstance(outputs, Tensor):
         raise FormatError(f"{name}: returns a {type(outputs).__name__}, expected one tensor; wrap it")
-    return _exported(program, outputs.detach(), example)
+    return _exported(program, module, outputs.detach(), example)
 
 
-def _exported(program: Any, outputs: Tensor, example: Tensor) -> Exported:
+def _exported(program: Any, module: nn.Module, outputs: Tensor, example: Tensor) -> Exported:
     signature = program.graph_signature
     held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     tensors = {value: program.state_dict[key] for value, key in held.items() if key in program.state_dict}
@@ -87,19 +93,35 @@ def _exported(program: Any, outputs: Tensor, example: Tensor) -> Exported:
         output=signature.user_outputs[0],
         operators=[_operator(node) for node in calls],
         parameters=held,
+        names=module.state_dict().keys(),
+        same=_same(tensors),
         tensors={value: tensor.detach().clone() for value, tensor in tensors.items()},
         outputs=outputs,
         input_shape=tuple(example.shape[1:]),
     )
 
 
+def _same(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """The first of the values that are one tensor: a weight that two modules share has two names."""
+    first: dict[tuple[Any, ...], str] = {}
+    places = {value: (t.data_ptr(), tuple(t.shape), t.stride()) for value, t in tensors.items() if t.numel()}
+    return {value: first.setdefault(place, value) for value, place in places.items()}
+
+
 def _operator(node: fx.Node) -> Operator:
     value = node.meta.get("val")
     shape = tuple(map(int, value.shape)) if isinstance(value, Tensor) else ()
     schema = getattr(node.target, "_schema", None)
+    module = next((path for path, _ in reversed((node.meta.get("nn_module_stack") or {}).values())), "")
     if schema is None:  # operator.getitem, of a result that is a list
-        return Operator(node.name, getattr(node.target, "__name__", str(node.target)), dict(enumerate(node.args)), shape)  # type: ignore[arg-type]
+        return Operator(
+            node.name,
+            getattr(node.target, "__name__", str(node.target)),
+            dict(enumerate(node.args)),
+            shape,
+            module,
+        )  # type: ignore[arg-type]
     arguments = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
     arguments |= {a.name: given for a, given in zip(schema.arguments, node.args, strict=False)}
     arguments |= node.kwargs
-    return Operator(node.name, schema.name.removeprefix("aten::").rstrip("_"), arguments, shape)
+    return Operator(node.name, schema.name.removeprefix("aten::").rstrip("_"), arguments, shape, module)

@@ -41,7 +41,7 @@ def _conv2d(net: Translation, operator: Operator) -> Value:
     source, weight = net.node(a["input"]), net.constant(a["weight"])
     weights = {"weight": weight} | ({} if a["bias"] is None else {"bias": net.constant(a["bias"])})
     return net.append_weighted(
-        a["weight"], "conv2d", source, weights,
+        operator, a["weight"], "conv2d", source, weights,
         out_channels=len(weight), kernel_size=_pair(weight.shape[2:]), stride=_pair(a["stride"]),
         padding=_pair(a["padding"]), groups=int(a["groups"]), bias="bias" in weights,
     )  # fmt: skip
@@ -52,7 +52,7 @@ def _linear(net: Translation, operator: Operator) -> Value:
     source, weight = net.node(a["input"]), net.constant(a["weight"])
     weights = {"weight": weight} | ({} if a["bias"] is None else {"bias": net.constant(a["bias"])})
     return net.append_weighted(
-        a["weight"], "linear", source, weights, out_features=len(weight), bias="bias" in weights
+        operator, a["weight"], "linear", source, weights, out_features=len(weight), bias="bias" in weights
     )
 
 
@@ -68,7 +68,9 @@ def _batch_norm(net: Translation, operator: Operator) -> Value:
         "running_var": variance,
     }
     named = a["running_mean"] if a["weight"] is None else a["weight"]
-    return net.append_weighted(named, "batch_norm", net.node(a["input"]), weights, eps=float(a["eps"]))
+    return net.append_weighted(
+        operator, named, "batch_norm", net.node(a["input"]), weights, eps=float(a["eps"])
+    )
 
 
 def _activation(op: str, net: Translation, operator: Operator) -> Value:
@@ -142,7 +144,9 @@ def _mean(net: Translation, operator: Operator) -> Value:
     a, source = operator.arguments, net.node(operator.arguments["self"])
     rank = len(net.builder.shape(source)) + 1
     if rank != 4 or sorted(axis % rank for axis in a["dim"] or ()) != [2, 3]:
-        raise Obstacle(f"a mean over the axes {a['dim']} has no place in a network; over height and width has")
+        raise Obstacle(
+            f"a mean over the axes {a['dim']} has no place in a network; over height and width has"
+        )
     pooled = net.append(operator, "global_avg_pool", source)
     return pooled if a["keepdim"] else net.append(operator, "flatten", pooled)
 
@@ -152,21 +156,27 @@ def _reshaped(net: Translation, operator: Operator) -> Value:
     shape, wanted = net.builder.shape(source), operator.shape[1:]
     if wanted == shape:
         return source
-    if wanted == (prod(shape),):
+    # Torch keeps an axis of one element where the network's vectors have none, as when axes go one by one.
+    if [size for size in wanted if size != 1] == [prod(shape)] and wanted[0] != 1 and len(wanted) < 3:
         return net.append(operator, "flatten", source)
     raise Obstacle(f"a change of shape from {shape} to {wanted} has no place in a network; a flat one has")
 
 
 def _unchanged(net: Translation, operator: Operator) -> Value:
     _only(operator, train=False)
-    return net.value(next(iter(operator.arguments[key] for key in ("self", "input") if key in operator.arguments)))
+    return net.value(
+        next(iter(operator.arguments[key] for key in ("self", "input") if key in operator.arguments))
+    )
 
 
 OPERATORS: Mapping[str, Callable[[Translation, Operator], Value]] = {
     "conv2d": _conv2d,
     "linear": _linear,
     "batch_norm": _batch_norm,
-    **{op: partial(_activation, op) for op in ("relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu")},
+    **{
+        op: partial(_activation, op)
+        for op in ("relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu")
+    },
     "hardtanh": _clip,
     "clamp": _clip,
     "add": _sum,

@@ -42,6 +42,7 @@ class Translation:
         self._values: dict[str, Value] = {**exported.tensors, exported.input: self.builder.last}
         self._weights: dict[str, NDArray[np.float32]] = {}
         self._names = {self.builder.last, "output"}
+        self._layers: dict[str, str] = {}
 
     def __setitem__(self, name: str, value: Value) -> None:
         self._values[name] = value
@@ -78,16 +79,30 @@ class Translation:
         return self.builder.add(self._free(_plain(operator.name)), op, *sources, **attributes)
 
     def append_weighted(
-        self, weight: Any, op: str, source: str, weights: dict[str, Tensor], **attributes: Attribute
+        self,
+        operator: Operator,
+        weight: Any,
+        op: str,
+        source: str,
+        weights: dict[str, Tensor],
+        **attributes: Attribute,
     ) -> str:
         """Append a node with weights, named after the module that holds them.
 
         Args:
-            weight: the argument whose owner names the node.
+            operator: its module names the node, where that has a weight of its own.
+            weight: the argument whose owner names the node where not.
             weights: by key, e.g. ``weight``.
         """
-        owner = self._exported.parameters.get(getattr(weight, "name", ""), "")
-        name = self._free(_plain(owner.rpartition(".")[0]) or op)
+        value = getattr(weight, "name", "")
+        owner, _, key = self._exported.parameters.get(value, "").rpartition(".")
+        # Torch has one name for a weight that two modules share.
+        if f"{operator.module}.{key}" in self._exported.names:
+            owner = operator.module
+        name = self._free(_plain(owner) or op)
+        first = self._layers.setdefault(self._exported.same.get(value, value), name)
+        if first != name and op in ("conv2d", "linear"):
+            attributes["shares"] = first
         added = self.builder.add(name, op, source, **attributes)
         for key, tensor in weights.items():
             self._weights[f"{name}.{key}"] = tensor.float().numpy().copy()
