@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor, nn
 
 

@@ -82,9 +82,11 @@ def _checked(node: Node, key: str, kind: str, value: Any) -> Attribute:
     lowest = 0 if key == "padding" else 1
     if kind == "int" and _is_size(value, lowest):
         return int(value)
-    if kind in ("pair", "shape") and isinstance(value, (tuple, list)):
-        length = 2 if kind == "pair" else len(value)
-        if len(value) == length > 0 and all(_is_size(v, lowest) for v in value):
+    if kind == "padding" and isinstance(value, (tuple, list)) and len(value) == 4 and value[:2] == value[2:]:
+        value = value[:2]
+    if kind in ("pair", "shape", "padding") and isinstance(value, (tuple, list)):
+        lengths = {"pair": (2,), "padding": (2, 4)}.get(kind, (len(value),))
+        if len(value) in lengths and value and all(_is_size(v, lowest) for v in value):
             return tuple(int(v) for v in value)
     raise NetworkError(f"node {node.name!r} ({node.op}): {key} = {value!r} is not a valid {kind}")
 

@@ -8,6 +8,7 @@ from functools import partial
 from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader.graph import Operator
 from jcw_core.formats.onnx_reader.translation import Part, Translation, Value
+from jcw_core.formats.windows import with_last_windows
 from jcw_core.network.operations import Attribute
 
 
@@ -47,9 +48,10 @@ def _window(
         raise FormatError(f"dilations are {dilations}; only (1, 1) has a place")
     padding = _padding(operator, shape[2:], kernel, stride)
     if operator.integer("ceil_mode", 0):
-        rest = [(n + 2 * p - k) % s for n, p, k, s in zip(shape[2:], padding, kernel, stride, strict=True)]
-        if any(rest):
-            raise FormatError("ceil_mode adds windows at the edge; only ceil_mode 0 has a place")
+        wider = with_last_windows(padding, shape[2:], kernel, stride)
+        if wider != padding and operator.op == "AveragePool":
+            raise FormatError("ceil_mode adds windows at the edge; of means only ceil_mode 0 has a place")
+        padding = wider
     return {"kernel_size": kernel, "stride": stride, "padding": padding}
 
 
@@ -58,19 +60,14 @@ def _padding(
 ) -> tuple[int, ...]:
     mode = operator.attributes.get("auto_pad", "NOTSET")
     if mode == "VALID":
-        return (0, 0)
+        return (0, 0, 0, 0)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         total = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(size, kernel, stride, strict=True)]
-        pads = tuple(t // 2 for t in total) + tuple(t - t // 2 for t in total)
-    elif mode in ("NOTSET", ""):
-        pads = operator.integers("pads", (0, 0, 0, 0))
-    else:
-        raise FormatError(f"auto_pad is {mode!r}, expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
-    if pads[:2] != pads[2:]:
-        raise FormatError(
-            f"padding {pads} (top, left, bottom, right) is not symmetric; export it with equal sides"
-        )
-    return pads[:2]
+        less, more = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+        return less + more if mode == "SAME_UPPER" else more + less
+    if mode in ("NOTSET", ""):
+        return operator.integers("pads", (0, 0, 0, 0))
+    raise FormatError(f"auto_pad is {mode!r}, expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
 
 
 def _pool(op: str, net: Translation, operator: Operator) -> Value:

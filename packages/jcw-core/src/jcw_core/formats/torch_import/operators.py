@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import torch
 
 from jcw_core.formats.torch_import.exported import Operator
-from jcw_core.formats.torch_import.translation import Obstacle, Translation, Value
+from jcw_core.formats.torch_import.translation import Obstacle, Padded, Translation, Value
+from jcw_core.formats.windows import with_last_windows
 
 _Pair = tuple[int, int]
 
@@ -36,14 +37,13 @@ def _conv2d(net: Translation, operator: Operator) -> Value:
     a = operator.arguments
     if _pair(a["dilation"]) != (1, 1):
         raise Obstacle(f"a convolution with dilation {a['dilation']} has no place in a network")
-    if isinstance(a["padding"], str):
-        raise Obstacle(f"a convolution with padding {a['padding']!r} has no place in a network; give numbers")
-    source, weight = net.node(a["input"]), net.constant(a["weight"])
+    (source, outer), weight = net.padded(a["input"]), net.constant(a["weight"])
+    padding = _same_padding(weight.shape[2:]) if a["padding"] == "same" else _sides(a["padding"])
     weights = {"weight": weight} | ({} if a["bias"] is None else {"bias": net.constant(a["bias"])})
     return net.append_weighted(
         operator, a["weight"], "conv2d", source, weights,
         out_channels=len(weight), kernel_size=_pair(weight.shape[2:]), stride=_pair(a["stride"]),
-        padding=_pair(a["padding"]), groups=int(a["groups"]), bias="bias" in weights,
+        padding=_sum_of(outer, padding), groups=int(a["groups"]), bias="bias" in weights,
     )  # fmt: skip
 
 
@@ -105,26 +105,75 @@ def _cat(net: Translation, operator: Operator) -> Value:
     return net.append(operator, "concat", *sources)
 
 
-def _window(operator: Operator) -> dict[str, _Pair]:
+_Sides = tuple[int, int, int, int]
+
+
+def _sides(padding: Any) -> _Sides:
+    """(top, left, bottom, right)."""
+    if isinstance(padding, str):
+        return 0, 0, 0, 0  # "valid"
+    return (*_pair(padding), *_pair(padding))
+
+
+def _same_padding(kernel: Any) -> _Sides:
+    """What torch calls same: at the ends of an axis half each, the larger half at the second."""
+    height, width = _pair(kernel)
+    return (height - 1) // 2, (width - 1) // 2, height // 2, width // 2
+
+
+def _sum_of(outer: tuple[int, ...], inner: _Sides) -> _Sides:
+    top, left, bottom, right = (one + other for one, other in zip(outer, inner, strict=True))
+    return top, left, bottom, right
+
+
+def _windows(operator: Operator, size: tuple[int, ...]) -> tuple[_Pair, _Pair, _Sides, bool]:
+    """Kernel, stride, padding, and whether the last windows hang over the edge."""
     a = operator.arguments
-    kernel = _pair(a["kernel_size"])
+    kernel, padding = _pair(a["kernel_size"]), _sides(a["padding"])
     stride = _pair(a["stride"]) if a["stride"] else kernel
-    return {"kernel_size": kernel, "stride": stride, "padding": _pair(a["padding"])}
+    wider = with_last_windows(padding, size, kernel, stride) if a["ceil_mode"] else padding
+    return kernel, stride, _sum_of(wider, (0, 0, 0, 0)), wider != padding
 
 
 def _max_pool(net: Translation, operator: Operator) -> Value:
     if _pair(operator.arguments["dilation"]) != (1, 1):
         raise Obstacle("a max pooling with a dilation has no place in a network")
-    _only(operator, ceil_mode=False)
-    return net.append(operator, "max_pool", net.node(operator.arguments["self"]), **_window(operator))
+    source, outer = net.padded(operator.arguments["self"], fill=-inf)
+    height, width = net.builder.shape(source)[1:]
+    size = height + outer[0] + outer[2], width + outer[1] + outer[3]
+    kernel, stride, padding, _ = _windows(operator, size)
+    padding = _sum_of(outer, padding)
+    return net.append(operator, "max_pool", source, kernel_size=kernel, stride=stride, padding=padding)
 
 
 def _avg_pool(net: Translation, operator: Operator) -> Value:
-    window = _window(operator)
-    _only(operator, ceil_mode=False, divisor_override=None)
-    if window["padding"] != (0, 0):
+    _only(operator, divisor_override=None)
+    source, outer = net.padded(operator.arguments["self"])
+    height, width = net.builder.shape(source)[1:]
+    size = height + outer[0] + outer[2], width + outer[1] + outer[3]
+    kernel, stride, padding, hangs_over = _windows(operator, size)
+    if hangs_over:
+        raise Obstacle("a mean over windows that hang over the edge (ceil_mode) has no place in a network")
+    if any(padding):
         _only(operator, count_include_pad=True)
-    return net.append(operator, "avg_pool", net.node(operator.arguments["self"]), **window)
+    padding = _sum_of(outer, padding)
+    return net.append(operator, "avg_pool", source, kernel_size=kernel, stride=stride, padding=padding)
+
+
+def _pad(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    if a.get("mode", "constant") != "constant":
+        raise Obstacle(f"padding that is {a['mode']} has no place in a network; constant has")
+    sides = [*a["pad"], *[0] * (4 - len(a["pad"]))]
+    if len(sides) != 4 or min(sides) < 0:
+        raise Obstacle(
+            f"padding by {a['pad']} has no place in a network; of height and width has, by 0 or more"
+        )
+    left, right, top, bottom = sides
+    source, outer = net.node(a["self"]), (top, left, bottom, right)
+    if not any(outer):
+        return source
+    return Padded(source, outer, float(a.get("value") or 0.0))
 
 
 def _adaptive_pool(net: Translation, operator: Operator) -> Value:
@@ -187,6 +236,7 @@ OPERATORS: Mapping[str, Callable[[Translation, Operator], Value]] = {
     "avg_pool2d": _avg_pool,
     "adaptive_avg_pool2d": _adaptive_pool,
     "mean": _mean,
+    **dict.fromkeys(("pad", "constant_pad_nd"), _pad),
     **dict.fromkeys(("flatten", "view", "reshape", "squeeze", "unsafe_view"), _reshaped),
     **dict.fromkeys(("dropout", "feature_dropout", "alias", "clone", "contiguous", "detach"), _unchanged),
 }

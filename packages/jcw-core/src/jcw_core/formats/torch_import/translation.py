@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,24 @@ class Obstacle(Exception):  # noqa: N818  collected, and told of together
         self.is_new = is_new
 
 
-Value = str | Tensor | list[Any] | None
-"""A node of the network by name, a tensor that does not depend on the image, several values, or what had no place."""
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """A node with a constant around its planes, which is part of the windows that read it.
+
+    Args:
+        source: a node of the network.
+        sides: (top, left, bottom, right).
+        fill: the constant.
+    """
+
+    source: str
+    sides: tuple[int, int, int, int]
+    fill: float
+
+
+Value = str | Tensor | Padded | list[Any] | None
+"""A node of the network by name, a tensor that does not depend on the image, one to be padded, several values, or what
+had no place."""
 
 
 class Translation:
@@ -63,9 +80,20 @@ class Translation:
     def node(self, argument: Any) -> str:
         """The node that an argument stands for."""
         found = self.value(argument)
+        if isinstance(found, Padded):
+            raise Obstacle("reads padded planes; only convolutions and poolings do")
         if not isinstance(found, str):
             raise Obstacle("reads a constant, expected a value that depends on the image")
         return found
+
+    def padded(self, argument: Any, fill: float = 0.0) -> tuple[str, tuple[int, int, int, int]]:
+        """The node that an argument of a window stands for, and how much of ``fill`` is to be put around it."""
+        found = self.value(argument)
+        if not isinstance(found, Padded):
+            return self.node(argument), (0, 0, 0, 0)
+        if found.fill != fill:
+            raise Obstacle(f"reads planes padded with {found.fill:g}, expected {fill:g}")
+        return found.source, found.sides
 
     def constant(self, argument: Any) -> Tensor:
         """The tensor that an argument stands for, which does not depend on the image."""
