@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 
+import kernel_reference as reference
 import numpy as np
 import pytest
-import kernel_reference as reference
 from kernel_samples import EPS, check, weights_for
 
 from jcw_core.network.builder import NetworkBuilder

@@ -117,10 +117,10 @@ def _operator(node: fx.Node) -> Operator:
         return Operator(
             node.name,
             getattr(node.target, "__name__", str(node.target)),
-            dict(enumerate(node.args)),
+            {str(i): value for i, value in enumerate(node.args)},
             shape,
             module,
-        )  # type: ignore[arg-type]
+        )
     arguments = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
     arguments |= {a.name: given for a, given in zip(schema.arguments, node.args, strict=False)}
     arguments |= node.kwargs
