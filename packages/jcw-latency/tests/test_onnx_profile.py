@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from latency_samples import Plugin
-from onnx_models import rich_model
+from onnx_models import onnx, rich_model
 
 from jcw_core.cli.main import build
 from jcw_core.formats.onnx_reader import read_onnx
@@ -35,3 +35,31 @@ def test_profile_predict_and_check_an_onnx_file(tmp_path: Path) -> None:
     assert row["latency_ms"] > 0
     found = json.loads(jcw("check", made, "--networks", 5, "--json").strip().splitlines()[-1])
     assert found["mape"] < 0.01
+
+
+def open_model() -> bytes:
+    """The same with its height and width left open."""
+    proto = onnx.ModelProto.FromString(rich_model())
+    for dim in proto.graph.input[0].type.tensor_type.shape.dim[2:]:
+        dim.dim_param = "open"
+    return proto.SerializeToString()
+
+
+def test_open_sizes_are_given_on_the_command_line(tmp_path: Path) -> None:
+    path, made = tmp_path / "net.onnx", tmp_path / "made.npz"
+    path.write_bytes(open_model())
+
+    def profile(*arguments: object) -> Result:
+        command = build(Registry({"synthetic": Plugin()}))
+        arguments = ("profile", path, "--device", "synthetic", "-o", made, "--set", "widths=1", *arguments)
+        return CliRunner().invoke(command, [str(a) for a in arguments])
+
+    failed = profile()
+    assert failed.exit_code != 0
+    assert "--shape 1,3,224,224" in str(failed.exception)
+    for wrong in ("1,4,6", "1,4,6,0", "1,4,6,a", ""):
+        failed = profile("--shape", wrong)
+        assert failed.exit_code == 2
+        assert "is not four sizes" in failed.output
+    assert profile("--shape", "1,4,6,6").exit_code == 0
+    assert LatencyTable.read(made).network() == read_onnx(path, (1, 4, 6, 6))

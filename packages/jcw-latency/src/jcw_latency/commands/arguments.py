@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +24,25 @@ def space_of(registry: Registry, network: Network) -> SearchSpace:
     return SearchSpace.of(network, defaults=registry.backbones[network.name].bounds if known else ())
 
 
-def network_of(registry: Registry, name: str, **shape: Any) -> Network:
-    """The network of a ``.json`` or ``.onnx`` file, or a backbone; ``shape`` is what its ``build`` takes."""
+def network_of(registry: Registry, name: str, shape: Sequence[int] | None = None, **built: Any) -> Network:
+    """The network of a ``.json`` or ``.onnx`` file, or a backbone.
+
+    Args:
+        registry: of backbones.
+        name: of either.
+        shape: (images, channels, height, width), for an ONNX file that leaves sizes open.
+        built: what a backbone's ``build`` takes.
+    """
     path = Path(name)
     kind = path.suffix.lower()
     if kind in SUFFIXES:
-        return read_network(path)
+        return read_network(path, shape)
     if name not in registry.backbones and (kind or path.exists()):
         known = ", ".join(sorted(registry.backbones))
         raise NetworkError(
             f"{name}: neither a file whose name ends in {' or '.join(SUFFIXES)} nor a backbone; there is: {known}"
         )
-    return registry.backbones[name].build(**shape)
+    return registry.backbones[name].build(**built)
 
 
 def open_device(registry: Registry, name: str, options: tuple[str, ...]) -> Device:

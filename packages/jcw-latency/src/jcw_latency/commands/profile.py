@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jcw_core.backbones.family import WIDTHS
-from jcw_latency.commands.options import PATH, device_options, network_name
+from jcw_latency.commands.options import PATH, device_options, image_shape, network_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 @device_options
 @click.option(
     "-o", "--output", type=PATH, default="table.npz", show_default=True, help="Latency table to write."
+)
+@click.option(
+    "--shape",
+    callback=image_shape,
+    metavar="1,C,H,W",
+    help="Input of an ONNX file that leaves its size open.",
 )
 @click.option("--input-size", default=224, show_default=True, help="Height and width of a backbone's input.")
 @click.option("--classes", default=1000, show_default=True, help="Classes of a backbone.")
@@ -55,6 +61,7 @@ def profile(
     device_name: str,
     device_options: tuple[str, ...],
     output: Path,
+    shape: tuple[int, ...] | None,
     input_size: int,
     classes: int,
     width: float,
@@ -86,9 +93,8 @@ def profile(
 
     settings += ("adaptive=true",) if adaptive else ()
     options = parse(LatencyOptions, *assignments("--set", settings))
-    found = network_of(
-        registry, network, num_classes=classes, width=width, input_size=input_size, in_channels=in_channels
-    )
+    built = {"num_classes": classes, "width": width, "input_size": input_size, "in_channels": in_channels}
+    found = network_of(registry, network, shape, **built)
     device = open_device(registry, device_name, device_options)
     # Before minutes of measuring: an exporter that is not installed, a file that cannot be written.
     exporter = registry.exporters[device.model_format] if device.model_format else None

@@ -15,6 +15,7 @@ import numpy as np
 from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader.graph import Constant, Operator
 from jcw_core.formats.onnx_reader.translation import Layer, Part, Translation, Value
+from jcw_core.network.operations import Attribute
 
 _SIXTH = 1 / 6
 _GATED = {"sigmoid": "silu", "hardsigmoid": "hardswish"}
