@@ -261,8 +261,9 @@ _KEYS = ("weight", "bias", "running_mean", "running_var")
 
 def _windows(node: Node, x: Array, fill: float) -> Array:
     """(channels, out height, out width, kernel height, kernel width)."""
-    (ph, pw), (sh, sw) = node.attributes["padding"], node.attributes["stride"]
-    padded = np.pad(x, ((0, 0), (ph, ph), (pw, pw)), constant_values=fill)
+    padding, (sh, sw) = node.attributes["padding"], node.attributes["stride"]
+    top, left, bottom, right = padding if len(padding) == 4 else (*padding, *padding)
+    padded = np.pad(x, ((0, 0), (top, bottom), (left, right)), constant_values=fill)
     return sliding_window_view(padded, node.attributes["kernel_size"], (1, 2))[:, ::sh, ::sw]
 
 

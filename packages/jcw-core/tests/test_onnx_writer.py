@@ -34,6 +34,10 @@ def every_operation() -> Network:
         groups=2,
         bias=True,
     )
+    uneven = {"kernel_size": (3, 3), "stride": (1, 1), "padding": (0, 2, 2, 0)}
+    net.add("uneven", "conv2d", out_channels=8, groups=8, bias=False, **uneven)
+    net.add("max_uneven", "max_pool", **uneven)
+    net.add("avg_uneven", "avg_pool", **uneven)
     net.add("hardswish", "hardswish")
     net.add("sum", "add", "hardswish", start)
     net.add("silu", "silu")

@@ -128,7 +128,7 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
         ("seed = 7", "sed = 7", 3, r"\[run\] sed: unknown key; did you mean 'seed'"),
         ("seed = 7", "seed = -7", 3, r"\[run\] seed: -7 is impossible"),
         ("seed = 7", "seed = 2.5", 3, r"\[run\] seed: expected int"),
-        ('backbone = "any"', "", 5, r"\[network\]: give either backbone or file"),
+        ('backbone = "any"', "", 5, r"\[network\]: give either backbone, file or module"),
         (
             'backbone = "any"',
             'backbone = "vgg"',

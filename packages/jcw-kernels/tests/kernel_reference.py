@@ -14,8 +14,9 @@ F64 = NDArray[np.float64]
 
 
 def windows(x: F64, kernel: Any, stride: Any, padding: Any, fill: float = 0.0) -> F64:
-    """(c, h, w) to (c, out_h, out_w, kh, kw)."""
-    pad = ((0, 0), (padding[0], padding[0]), (padding[1], padding[1]))
+    """(c, h, w) to (c, out_h, out_w, kh, kw); padding is (height, width) or (top, left, bottom, right)."""
+    top, left, bottom, right = tuple(padding) * (4 // len(padding))
+    pad = ((0, 0), (top, bottom), (left, right))
     padded = np.pad(x, pad, constant_values=fill)
     return sliding_window_view(padded, tuple(kernel), axis=(1, 2))[:, :: stride[0], :: stride[1]]
 

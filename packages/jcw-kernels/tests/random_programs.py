@@ -78,7 +78,11 @@ class Draft:
     def window(self, source: int) -> dict[str, list[int]]:
         kernel = self.rng.integers(1, 6, 2)
         padding = self.rng.integers(0, kernel // 2 + 1)
-        kernel = np.minimum(kernel, np.array(self.values[source].shape[1:]) + 2 * padding)
+        if self.rng.random() < 0.4:
+            kernel = np.minimum(kernel, self.values[source].shape[1:])
+            padding = self.rng.integers(0, np.tile(kernel, 2))  # of each side
+        else:
+            kernel = np.minimum(kernel, np.array(self.values[source].shape[1:]) + 2 * padding)
         window = {"kernel_size": kernel, "stride": self.rng.integers(1, 4, 2), "padding": padding}
         return {key: sizes.tolist() for key, sizes in window.items()}
 

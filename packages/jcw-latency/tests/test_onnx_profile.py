@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from latency_samples import Plugin
-from onnx_models import WINDOW, model, numbers, rich_model, step
+from onnx_models import WINDOW, model, numbers, onnx, rich_model, step
 
 from jcw_core.cli.main import build
 from jcw_core.formats.onnx_reader import read_onnx
@@ -55,3 +55,31 @@ def test_commands_warn_of_half_precision_and_shared_weights_in_a_line_each(tmp_p
     assert precision.startswith("jcw: warning: net.onnx: holds float16 in the weights of node 'first'")
     assert shared.startswith("jcw: warning: net.onnx: nodes 'first', 'second' share a weight")
     assert error.endswith("none: no such file")
+
+
+def open_model() -> bytes:
+    """The same with its height and width left open."""
+    proto = onnx.ModelProto.FromString(rich_model())
+    for dim in proto.graph.input[0].type.tensor_type.shape.dim[2:]:
+        dim.dim_param = "open"
+    return proto.SerializeToString()
+
+
+def test_open_sizes_are_given_on_the_command_line(tmp_path: Path) -> None:
+    path, made = tmp_path / "net.onnx", tmp_path / "made.npz"
+    path.write_bytes(open_model())
+
+    def profile(*arguments: object) -> Result:
+        command = build(Registry({"synthetic": Plugin()}))
+        arguments = ("profile", path, "--device", "synthetic", "-o", made, "--set", "widths=1", *arguments)
+        return CliRunner().invoke(command, [str(a) for a in arguments])
+
+    failed = profile()
+    assert failed.exit_code != 0
+    assert "--shape 1,3,224,224" in str(failed.exception)
+    for wrong in ("1,4,6", "1,4,6,0", "1,4,6,a", ""):
+        failed = profile("--shape", wrong)
+        assert failed.exit_code == 2
+        assert "is not four sizes" in failed.output
+    assert profile("--shape", "1,4,6,6").exit_code == 0
+    assert LatencyTable.read(made).network() == read_onnx(path, (1, 4, 6, 6))

@@ -199,3 +199,13 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 def _digest_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def safetensors_metadata(content: bytes) -> dict[str, Any]:
+    """The metadata in the header of a safetensors file whose tensors the library has read.
+
+    The library tells it only of files that it opens itself, and of those with a name in UTF-8 only.
+    """
+    size = int.from_bytes(content[:8], "little")
+    found: dict[str, Any] = json.loads(content[8 : 8 + size]).get("__metadata__") or {}
+    return found

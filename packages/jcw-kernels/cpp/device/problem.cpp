@@ -148,14 +148,14 @@ int add_layer(Model& model, Unit unit, double density, Weights& weights) {
 int add_other(Model& model, Unit unit, const Unit& last, Weights& weights) {
   unit.name = "other";
   unit.activation = Activation::none;
-  unit.kernel = last.kernel, unit.stride = last.stride, unit.padding = last.padding;
+  unit.kernel = last.kernel, unit.stride = last.stride, unit.padding = last.padding, unit.padding_end = last.padding_end;
   return add_layer(model, std::move(unit), 0.0, weights);
 }
 
 // What jcw_core.network.problem.LayerProblem demands of two convolutions in one unit.
 void check_second(const Json& problem, const Unit& first, const Json& then, const Unit& second) {
   const bool pointwise = first.op == Op::conv2d && first.groups == 1 && first.taps() == 1 && first.stride == Pair{1, 1} &&
-                         first.padding == Pair{0, 0} && !has_residual(problem);
+                         first.padding == Pair{0, 0} && first.padding_end == Pair{0, 0} && !has_residual(problem);
   if (!pointwise) throw FormatError("then follows a layer that is not a 1 x 1 convolution of stride 1 without padding and residual");
   const bool depthwise = second.op == Op::conv2d && second.groups == second.out_channels && second.taps() > 1;
   if (!depthwise || density_of(then) != 1 || second_of(then))

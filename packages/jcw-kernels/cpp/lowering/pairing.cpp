@@ -25,6 +25,7 @@ std::vector<int> readers_of(const Model& model) {
 
 bool can_lead(const Unit& u) {
   return u.op == Op::conv2d && u.groups == 1 && u.taps() == 1 && u.stride == Pair{1, 1} && u.padding == Pair{0, 0} &&
+         u.padding_end == Pair{0, 0} &&
          u.residual < 0 && u.in.channels <= kMostPairInputs;
 }
 

@@ -60,6 +60,19 @@ Pair pair(const Json& object, const char* key, int low, Pair absent) {
           static_cast<int>(items[1].integer(key, low, kLargestWindow))};
 }
 
+// A pair for both ends of the axes, or four numbers: top, left, bottom, right.
+void read_padding(const Json& entry, Unit& unit) {
+  const Json* value = entry.find("padding");
+  if (value && value->array("padding").size() == 4) {
+    const Json::Array& items = value->array("padding");
+    const auto at = [&](std::size_t i) { return static_cast<int>(items[i].integer("padding", 0, kLargestWindow)); };
+    unit.padding = {at(0), at(1)};
+    unit.padding_end = {at(2), at(3)};
+  } else {
+    unit.padding = unit.padding_end = pair(entry, "padding", 0, {0, 0});
+  }
+}
+
 Shape input_shape(const Json& program) {
   const Json::Array& sizes = program.at("input").array("input");
   if (sizes.empty() || sizes.size() > 3) throw FormatError("the input's shape has no one to three sizes");
@@ -121,7 +134,8 @@ void read_weights(const Safetensors& file, Unit& unit) {
 // An attribute that an operation does not have may be there, but must not ask for anything.
 void check_attributes(const Unit& unit) {
   const auto refuse = [&](const char* what) { throw FormatError("unit " + unit.name + ": takes no " + what); };
-  const bool plain = unit.kernel == Pair{1, 1} && unit.stride == Pair{1, 1} && unit.padding == Pair{0, 0};
+  const bool plain = unit.kernel == Pair{1, 1} && unit.stride == Pair{1, 1} && unit.padding == Pair{0, 0} &&
+                     unit.padding_end == Pair{0, 0};
   if (!plain && !is_windowed(unit)) refuse("window");
   if (unit.groups != 1 && unit.op != Op::conv2d) refuse("groups");
   const bool moves = unit.op == Op::concat || unit.op == Op::flatten || unit.op == Op::global_avg_pool;
@@ -144,7 +158,7 @@ Unit read_unit(const Json& entry, int known_tensors) {
   unit.groups = integer(entry, "groups", 1, kLargestSize, 1);
   unit.kernel = pair(entry, "kernel_size", 1, {1, 1});
   unit.stride = pair(entry, "stride", 1, {1, 1});
-  unit.padding = pair(entry, "padding", 0, {0, 0});
+  read_padding(entry, unit);
   check_attributes(unit);
   return unit;
 }

@@ -35,7 +35,7 @@ struct Unit {
   int residual = -1;
   Activation activation = Activation::none;
   int out_channels = 0, groups = 1;
-  Pair kernel, stride, padding{0, 0};
+  Pair kernel, stride, padding{0, 0}, padding_end{0, 0};  // before the first pixels and after the last
   Shape in, out;
   std::vector<float> weight;  // out_channels x (in channels / groups) x kernel
   std::vector<float> bias;    // out_channels

@@ -1,5 +1,7 @@
 #include "model/shapes.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 
 namespace jcw {
@@ -13,15 +15,24 @@ std::string shown(const Shape& s) {
   throw FormatError("unit " + unit.name + ": " + what);
 }
 
-int window(const Unit& unit, int size, int kernel, int stride, int padding) {
-  const int room = size + 2 * padding - kernel;
+int window(const Unit& unit, int size, int kernel, int stride, int padding) {  // of both ends
+  const int room = size + padding - kernel;
   if (room < 0) fail(unit, "the window is larger than its padded input");
   return room / stride + 1;
 }
 
 Shape windowed(const Unit& unit, int channels) {
-  return {channels, window(unit, unit.in.height, unit.kernel.y, unit.stride.y, unit.padding.y),
-          window(unit, unit.in.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
+  return {channels, window(unit, unit.in.height, unit.kernel.y, unit.stride.y, unit.padding.y + unit.padding_end.y),
+          window(unit, unit.in.width, unit.kernel.x, unit.stride.x, unit.padding.x + unit.padding_end.x)};
+}
+
+void check_pool_padding(const Unit& unit) {
+  if (unit.padding == unit.padding_end && (unit.padding.y * 2 > unit.kernel.y || unit.padding.x * 2 > unit.kernel.x))
+    fail(unit, "the padding is more than half the window");
+  if (std::max(unit.padding.y, unit.padding_end.y) >= unit.kernel.y && unit.padding != unit.padding_end)
+    fail(unit, "the padding is as wide as the window");
+  if (std::max(unit.padding.x, unit.padding_end.x) >= unit.kernel.x && unit.padding != unit.padding_end)
+    fail(unit, "the padding is as wide as the window");
 }
 
 Shape concatenated(const Model& model, const Unit& unit) {
@@ -48,8 +59,7 @@ Shape inferred(const Model& model, const Unit& unit) {
       return {unit.out_channels, 1, 1};
     case Op::max_pool: case Op::avg_pool:
       // A window that lies in the padding has no maximum, and its mean says nothing.
-      if (unit.padding.y * 2 > unit.kernel.y || unit.padding.x * 2 > unit.kernel.x)
-        fail(unit, "the padding is more than half the window");
+      check_pool_padding(unit);
       return windowed(unit, unit.in.channels);
     case Op::global_avg_pool: return {unit.in.channels, 1, 1};
     case Op::flatten:

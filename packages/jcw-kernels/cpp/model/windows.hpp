@@ -25,17 +25,16 @@ struct Margin {
   int rows, columns;
 };
 
-inline int reach(int size, int kernel, int stride, int padding) {
+inline int reach(int size, int outputs, int kernel, int stride, int padding) {
   const int phase_size = (size + stride - 1) / stride;
   const int before = (padding + stride - 1) / stride;
-  const int out = (size + 2 * padding - kernel) / stride;
-  const int after = Tap::of(kernel - 1, padding, stride).shift + out - (phase_size - 1);
+  const int after = Tap::of(kernel - 1, padding, stride).shift + outputs - 1 - (phase_size - 1);
   return std::max({before, after, 0});
 }
 
 inline Margin margin_of(const Unit& unit) {
-  return {reach(unit.in.height, unit.kernel.y, unit.stride.y, unit.padding.y),
-          reach(unit.in.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
+  return {reach(unit.in.height, unit.out.height, unit.kernel.y, unit.stride.y, unit.padding.y),
+          reach(unit.in.width, unit.out.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
 }
 
 // The same in pixels of the input itself.

@@ -56,7 +56,7 @@ void check_reach(const Unit& unit, const Layout& in, std::int64_t out_row) {
   const std::int64_t columns = unit.stride.x * std::int64_t{(unit.out.width + kBlock - 1) / kBlock * kBlock + kBlock};
   // A vector that holds two rows of the output reads for both, and there may be no second one.
   const int second = unit.stride.y == 2 && 2 * out_row == kBlock ? 2 : 0;
-  const std::int64_t last_row = std::int64_t{in.height} - 1 + unit.padding.y + second;
+  const std::int64_t last_row = std::int64_t{in.height} - 1 + std::max(unit.padding.y, unit.padding_end.y) + second;
   const std::int64_t last = last_row * in.row + std::max(columns, in.row + 2 * kBlock) + unit.kernel.x;
   if (unit.padding.y * in.row + unit.padding.x > in.lead() ||
       in.lead() + (in.planes - 1) * in.plane + last > in.floats())

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
 
 SUFFIXES = (".json", ".onnx")
 """Ends of the names of files that hold a network."""
 
 
-def read_network(path: Path) -> Network:
+def read_network(path: Path, shape: Sequence[int] | None = None) -> Network:
     """The network that a file holds: ONNX where its name ends in ``.onnx``, else JSON.
+
+    Args:
+        path: of the file.
+        shape: (images, channels, height, width), for an ONNX file that leaves them open.
 
     Raises:
         JcwError: an ONNX file, and the package onnx is not installed.
@@ -21,4 +27,11 @@ def read_network(path: Path) -> Network:
         return Network.read(path)
     from jcw_core.formats.onnx_reader.network import read_onnx
 
-    return read_onnx(path)
+    return read_onnx(path, shape)
+
+
+def read_model(path: Path, shape: Sequence[int] | None = None) -> Model:
+    """The network of an ONNX file with its weights; see ``read_network``."""
+    from jcw_core.formats.onnx_reader.network import read_onnx_model
+
+    return read_onnx_model(path, shape)

@@ -12,6 +12,7 @@ from jcw_core.errors import JcwError
 from jcw_core.files import atomic
 from jcw_core.network.graph import Node
 from jcw_core.network.model import Model
+from jcw_core.network.operations import sides
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
@@ -149,6 +150,5 @@ def _arrays(node: Node, *keys: str) -> list[str]:
 
 def _window(node: Node) -> Mapping[str, Any]:
     """ONNX gives the padding of all four sides."""
-    kernel, stride, padding = (node.attributes[key] for key in ("kernel_size", "stride", "padding"))
-    assert isinstance(padding, tuple)
-    return {"kernel_shape": kernel, "strides": stride, "pads": padding * 2}
+    kernel, stride = node.attributes["kernel_size"], node.attributes["stride"]
+    return {"kernel_shape": kernel, "strides": stride, "pads": sides(node.attributes)}

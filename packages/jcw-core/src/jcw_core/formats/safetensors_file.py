@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from jcw_core.errors import FormatError, JcwError
-from jcw_core.files import atomic
+from jcw_core.files import atomic, safetensors_metadata
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
@@ -60,7 +59,7 @@ def load_model(path: Path) -> Model:
     try:
         content = path.read_bytes()
         weights = deserialize(content)
-        note = json.loads(metadata(content)["jcw"])
+        note = json.loads(safetensors_metadata(content)["jcw"])
         network = Network.from_json(json.dumps(note["network"]))
         found = note["architecture"]
         architecture = None if found is None else Architecture.from_dict(found)
@@ -69,13 +68,3 @@ def load_model(path: Path) -> Model:
         raise FormatError(f"{path}: no such file; train the models again") from None
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, JcwError) as error:
         raise FormatError(f"{path}: not a model ({error}); train the models again") from None
-
-
-def metadata(content: bytes) -> dict[str, Any]:
-    """The metadata in the header of a safetensors file whose tensors the library has read.
-
-    The library tells it only of files that it opens itself, and of those with a name in UTF-8 only.
-    """
-    size = int.from_bytes(content[:8], "little")
-    found: dict[str, Any] = json.loads(content[8 : 8 + size]).get("__metadata__") or {}
-    return found

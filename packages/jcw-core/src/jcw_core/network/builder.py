@@ -26,6 +26,10 @@ class NetworkBuilder:
         """Name of the node added last."""
         return self._nodes[-1].name
 
+    def node(self, name: str) -> Node:
+        """A node that was added, by name."""
+        return next(node for node in reversed(self._nodes) if node.name == name)
+
     def channels(self, name: str) -> int:
         """Channels (or features) of a node's output."""
         return self._shapes[name][0]

@@ -2,7 +2,8 @@
 
 A convolution or linear layer opens a new axis; element-wise operations tie the axes of their inputs
 (residual adds, squeeze-excite products); everything else hands its input's axis on. Axes that
-nothing may cut (the input, the output, grouped convolutions that are not depthwise) are fixed.
+nothing may cut (the input, the output, grouped convolutions that are not depthwise, layers that share
+their weights with others) are fixed.
 """
 
 from __future__ import annotations
@@ -141,6 +142,10 @@ def couple(network: Network) -> Coupling:
                 "so far, by concatenating what was concatenated; such a network cannot be pruned"
             )
         layout[node.name] = _layout(network, node, [layout[name] for name in node.inputs], axes)
+        if node.name in network.shared:
+            reason = f"shares its weights with {network.shared[node.name]!r}"
+            axes.fix(layout[node.name], reason)
+            axes.fix(layout[node.inputs[0]], f"feeds {node.name!r}, which {reason}")
     return _resolved(network, axes, layout)
 
 

@@ -59,6 +59,7 @@ class Network:
             if count != 1:
                 raise NetworkError(f"{self.name}: {count} {op} nodes, expected one")
         self.shapes  # noqa: B018  infers, so that a network that exists is consistent
+        self.shared  # noqa: B018  likewise
 
     def __repr__(self) -> str:
         return (
@@ -118,6 +119,30 @@ class Network:
             for name in node.inputs:
                 readers[name].append(node.name)
         return {name: tuple(found) for name, found in readers.items()}
+
+    @cached_property
+    def shared(self) -> Mapping[str, str]:
+        """Every layer that has the same weights as another one, with a name of such another one.
+
+        A module that is called twice makes two layers of one weight. Each holds its own copy, and both stay
+        whole, channels and weights: what one of them can spare the other may need.
+        """
+        found: dict[str, str] = {}
+        for node in self.nodes:
+            other = self._by_name.get(str(node.attributes.get("shares", "")))
+            if "shares" not in node.attributes:
+                continue
+            if other is None or other.op != node.op or self._weight_shape(other) != self._weight_shape(node):
+                raise NetworkError(
+                    f"{self.name}: node {node.name!r} ({node.op}): shares the weights of "
+                    f"{node.attributes['shares']!r}, which is no {node.op} with weights of the same shape"
+                )
+            found.setdefault(other.name, node.name)
+            found[node.name] = other.name
+        return FrozenDict(found)
+
+    def _weight_shape(self, node: Node) -> Shape:
+        return OPERATIONS[node.op].parameters(node.attributes, self.input_shapes(node))["weight"]
 
     @cached_property
     def input(self) -> Node:

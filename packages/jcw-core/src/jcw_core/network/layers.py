@@ -104,7 +104,7 @@ def _is_second(network: Network, layer: FusedLayer, node: Node) -> bool:
         return False
     if layer.node.op != "conv2d" or layer.residual is not None or layer.then is not None:
         return False
-    window = tuple(pair(layer.node.attributes, key) for key in ("kernel_size", "stride", "padding"))
+    window = tuple(layer.node.attributes[key] for key in ("kernel_size", "stride", "padding"))
     return window == ((1, 1), (1, 1), (0, 0)) and layer.node.attributes["groups"] == 1
 
 
@@ -144,13 +144,19 @@ def problem_of(network: Network, layer: FusedLayer, density: float = 1.0) -> Lay
         out_channels=out[0] if len(out) == 3 else prod(out),
         kernel_size=pair(node.attributes, "kernel_size") if windowed else one,
         stride=pair(node.attributes, "stride") if windowed else one,
-        padding=pair(node.attributes, "padding") if windowed else (0, 0),
+        padding=_padding(node) if windowed else (0, 0),
         groups=integer(node.attributes, "groups") if node.op == "conv2d" else 1,
         density=density,
         activation=layer.activation,
         residual=layer.residual is not None,
         then=problem_of(network, layer.then) if layer.then is not None else None,
     )
+
+
+def _padding(node: Node) -> tuple[int, ...]:
+    padding = node.attributes["padding"]
+    assert isinstance(padding, tuple)
+    return padding
 
 
 def _is_scale(network: Network, layer: FusedLayer) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jcw_core.errors import NetworkError
 from jcw_core.frozen import FrozenDict
-from jcw_core.network.operations import OPERATIONS, Attribute, Attributes
+from jcw_core.network.operations import OPERATIONS, Attribute, Attributes, Operation
 
 LARGEST = 2**24
 """Channels, pixels and features stay below it, so that no damaged file asks for absurd arrays."""
@@ -29,10 +29,11 @@ class Node:
             raise NetworkError(
                 f"node {self.name!r}: unknown operation {self.op!r}; known are {', '.join(OPERATIONS)}"
             )
-        if set(self.attributes) != set(operation.attributes):
+        required = set(operation.attributes) - set(operation.defaults)
+        if not required <= set(self.attributes) <= set(operation.attributes):
             raise NetworkError(
                 f"node {self.name!r} ({self.op}): attributes are {sorted(self.attributes)}, "
-                f"expected {sorted(operation.attributes)}"
+                f"expected {sorted(required)}{_optional(operation)}"
             )
         if operation.arity is not None and len(self.inputs) != operation.arity:
             raise NetworkError(
@@ -41,9 +42,12 @@ class Node:
         if operation.arity is None and not self.inputs:
             raise NetworkError(f"node {self.name!r} ({self.op}): no inputs, expected one or more")
         checked = {
-            key: _checked(self, key, kind, self.attributes[key]) for key, kind in operation.attributes.items()
+            key: _checked(self, key, kind, self.attributes[key])
+            for key, kind in operation.attributes.items()
+            if key in self.attributes
         }
-        object.__setattr__(self, "attributes", FrozenDict(checked))
+        told = {key: value for key, value in checked.items() if value != operation.defaults.get(key)}
+        object.__setattr__(self, "attributes", FrozenDict(told))
 
 
 def check_name(kind: str, name: str) -> None:
@@ -58,8 +62,14 @@ def check_name(kind: str, name: str) -> None:
         )
 
 
+def _optional(operation: Operation) -> str:
+    return f"; {', '.join(sorted(operation.defaults))} may be left out" if operation.defaults else ""
+
+
 def _checked(node: Node, key: str, kind: str, value: Any) -> Attribute:
     """Return ``value`` in its canonical type, or raise ``NetworkError``."""
+    if kind == "name" and isinstance(value, str) and value.isprintable():
+        return value
     if kind == "bool" and isinstance(value, bool):
         return value
     if (
@@ -72,9 +82,11 @@ def _checked(node: Node, key: str, kind: str, value: Any) -> Attribute:
     lowest = 0 if key == "padding" else 1
     if kind == "int" and _is_size(value, lowest):
         return int(value)
-    if kind in ("pair", "shape") and isinstance(value, (tuple, list)):
-        length = 2 if kind == "pair" else len(value)
-        if len(value) == length > 0 and all(_is_size(v, lowest) for v in value):
+    if kind == "padding" and isinstance(value, (tuple, list)) and len(value) == 4 and value[:2] == value[2:]:
+        value = value[:2]
+    if kind in ("pair", "shape", "padding") and isinstance(value, (tuple, list)):
+        lengths = {"pair": (2,), "padding": (2, 4)}.get(kind, (len(value),))
+        if len(value) in lengths and value and all(_is_size(v, lowest) for v in value):
             return tuple(int(v) for v in value)
     raise NetworkError(f"node {node.name!r} ({node.op}): {key} = {value!r} is not a valid {kind}")
 

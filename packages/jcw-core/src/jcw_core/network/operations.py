@@ -14,7 +14,7 @@ from math import prod
 from jcw_core.errors import NetworkError
 
 Shape = tuple[int, ...]
-Attribute = int | float | bool | tuple[int, ...]
+Attribute = int | float | bool | str | tuple[int, ...]
 Attributes = Mapping[str, Attribute]
 
 ACTIVATIONS = frozenset({"relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"})
@@ -38,8 +38,10 @@ class Operation:
     """What the project knows about one kind of node.
 
     ``attributes`` maps each attribute to its type; ``pair`` stands for two integers (height,
-    width). ``arity`` is the number of inputs, or ``None`` for one or more. ``parameters`` gives
+    width), ``padding`` for two or, where sides differ, four (top, left, bottom, right). ``arity`` is the number of inputs, or ``None`` for one or more. ``parameters`` gives
     the shape of each trainable parameter, ``buffers`` of each array that training only updates.
+    ``defaults`` holds the value of attributes that may be left out; nodes never hold them at it, so
+    that files look as they did before such an attribute was added.
     """
 
     arity: int | None
@@ -48,6 +50,7 @@ class Operation:
     parameters: Callable[[Attributes, Sequence[Shape]], dict[str, Shape]] = _no_parameters
     buffers: Callable[[Attributes, Sequence[Shape]], dict[str, Shape]] = _no_parameters
     macs: Callable[[Attributes, Sequence[Shape]], int] = _no_macs
+    defaults: Mapping[str, Attribute] = field(default_factory=dict)
 
 
 def pair(attributes: Attributes, name: str) -> tuple[int, int]:
@@ -65,6 +68,19 @@ def integer(attributes: Attributes, name: str) -> int:
     return value
 
 
+def sides(attributes: Attributes) -> tuple[int, int, int, int]:
+    """Return the padding as (top, left, bottom, right); a pair pads both ends of an axis alike."""
+    return sides_of(attributes["padding"])
+
+
+def sides_of(padding: Attribute) -> tuple[int, int, int, int]:
+    """A padding (height, width) or (top, left, bottom, right) as the latter."""
+    assert isinstance(padding, tuple)
+    assert len(padding) in (2, 4)
+    top, left, bottom, right = padding * (4 // len(padding))
+    return top, left, bottom, right
+
+
 def _plane(inputs: Sequence[Shape]) -> tuple[int, int, int]:
     if len(inputs[0]) != 3:
         raise NetworkError(f"needs an input (channels, height, width), found {inputs[0]}")
@@ -73,13 +89,17 @@ def _plane(inputs: Sequence[Shape]) -> tuple[int, int, int]:
 
 
 def _window(attributes: Attributes, height: int, width: int) -> tuple[int, int]:
-    kernel, stride, padding = (pair(attributes, key) for key in ("kernel_size", "stride", "padding"))
+    kernel, stride, padding = pair(attributes, "kernel_size"), pair(attributes, "stride"), sides(attributes)
     out = tuple(
-        (size + 2 * p - k) // s + 1
-        for size, k, s, p in zip((height, width), kernel, stride, padding, strict=True)
+        (size + before + after - k) // s + 1
+        for size, k, s, before, after in zip(
+            (height, width), kernel, stride, padding[:2], padding[2:], strict=True
+        )
     )
     if min(out) < 1:
-        raise NetworkError(f"window {kernel} does not fit a {height} x {width} input padded by {padding}")
+        raise NetworkError(
+            f"window {kernel} does not fit a {height} x {width} input padded by {attributes['padding']}"
+        )
     return out[0], out[1]
 
 
@@ -129,10 +149,21 @@ def _norm_buffers(attributes: Attributes, inputs: Sequence[Shape]) -> dict[str, 
 
 def _pool_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
     channels, height, width = _plane(inputs)
-    kernel, padding = pair(attributes, "kernel_size"), pair(attributes, "padding")
-    if any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
-        raise NetworkError(f"padding {padding} is more than half of the window {kernel}")
+    kernel, padding = pair(attributes, "kernel_size"), attributes["padding"]
+    assert isinstance(padding, tuple)
+    if problem := too_wide(padding, kernel):
+        raise NetworkError(f"padding {padding} is {problem} {kernel}")
     return (channels, *_window(attributes, height, width))
+
+
+def too_wide(padding: tuple[int, ...], kernel: tuple[int, int]) -> str:
+    """What is wrong with the padding of a pooling, ``""`` if nothing: a window of padding alone has no maximum."""
+    if len(padding) == 4:
+        return (
+            "as wide as the window" if any(p >= k for p, k in zip(padding, kernel * 2, strict=True)) else ""
+        )
+    wide = any(2 * p > k for p, k in zip(padding, kernel, strict=True))
+    return "more than half of the window" if wide else ""
 
 
 def _binary_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
@@ -164,22 +195,26 @@ _CONV = {
     "out_channels": "int",
     "kernel_size": "pair",
     "stride": "pair",
-    "padding": "pair",
+    "padding": "padding",
     "groups": "int",
     "bias": "bool",
+    "shares": "name",
 }
-_POOL = {"kernel_size": "pair", "stride": "pair", "padding": "pair"}
+_WHOLE = {"shares": ""}
+"""A layer whose weights another one has too names that one; see ``Network.shared``."""
+_POOL = {"kernel_size": "pair", "stride": "pair", "padding": "padding"}
 
 OPERATIONS: Mapping[str, Operation] = {
     "input": Operation(0, {"shape": "shape"}, lambda a, i: _as_shape(a["shape"])),
     "output": Operation(1),
-    "conv2d": Operation(1, _CONV, _conv_shape, _conv_parameters, macs=_conv_macs),
+    "conv2d": Operation(1, _CONV, _conv_shape, _conv_parameters, macs=_conv_macs, defaults=_WHOLE),
     "linear": Operation(
         1,
-        {"out_features": "int", "bias": "bool"},
+        {"out_features": "int", "bias": "bool", "shares": "name"},
         _linear_shape,
         _linear_parameters,
         macs=_linear_macs,
+        defaults=_WHOLE,
     ),
     "batch_norm": Operation(1, {"eps": "float"}, parameters=_norm_parameters, buffers=_norm_buffers),
     "max_pool": Operation(1, _POOL, _pool_shape),

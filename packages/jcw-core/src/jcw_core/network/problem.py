@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from jcw_core.errors import NetworkError
-from jcw_core.network.operations import ACTIVATIONS, OPERATIONS
+from jcw_core.network.operations import ACTIVATIONS, OPERATIONS, sides_of, too_wide
 
 _WINDOWED = frozenset({"conv2d", "max_pool", "avg_pool"})
 _WEIGHTED = frozenset({"conv2d", "linear", "batch_norm"})
@@ -32,7 +32,8 @@ class LayerProblem:
         in_channels, in_height, in_width: input of one image; features x 1 x 1 for ``linear``. For
             ``concat`` the channels of all inputs together.
         out_channels: channels (or features) of the output.
-        kernel_size, stride, padding: (height, width); (1, 1), (1, 1), (0, 0) where there is no window.
+        kernel_size, stride, padding: (height, width); (1, 1), (1, 1), (0, 0) where there is no window. A padding whose
+            sides differ is (top, left, bottom, right).
         groups: of a convolution; equal to both channel counts when it is depthwise.
         density: share of the weight groups kept, 0 to 1.
         activation: fused operation, or ``""``.
@@ -52,7 +53,7 @@ class LayerProblem:
     out_channels: int
     kernel_size: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)
-    padding: tuple[int, int] = (0, 0)
+    padding: tuple[int, ...] = (0, 0)
     groups: int = 1
     density: float = 1.0
     activation: str = ""
@@ -75,9 +76,9 @@ class LayerProblem:
             raise NetworkError(f"layer problem whose channels do not divide into its groups: {self}")
         if min(self.out_height, self.out_width) < 1:
             raise NetworkError(f"layer problem whose window does not fit its input: {self}")
-        wide = any(2 * p > k for p, k in zip(self.padding, self.kernel_size, strict=True))
+        wide = too_wide(self.padding, self.kernel_size)
         if wide and self.op in ("max_pool", "avg_pool"):
-            raise NetworkError(f"layer problem whose padding is more than half its window: {self}")
+            raise NetworkError(f"layer problem whose padding is {wide}: {self}")
         if self.then is not None:
             self._check_second(self.then)
 
@@ -144,7 +145,8 @@ class LayerProblem:
     def _out(self, axis: int, size: int) -> int:
         if self.op in ("linear", "global_avg_pool", "flatten"):
             return 1
-        return (size + 2 * self.padding[axis] - self.kernel_size[axis]) // self.stride[axis] + 1
+        before, after = sides_of(self.padding)[axis::2]
+        return (size + before + after - self.kernel_size[axis]) // self.stride[axis] + 1
 
     @property
     def is_depthwise(self) -> bool:
@@ -176,6 +178,10 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_padding(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) in (2, 4) and all(map(_is_whole, value))
+
+
 def _is_pair(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_whole, value))
 
@@ -183,7 +189,8 @@ def _is_pair(value: Any) -> bool:
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("op", "activation"), _is_text),
     **dict.fromkeys(("in_channels", "in_height", "in_width", "out_channels", "groups"), _is_whole),
-    **dict.fromkeys(("kernel_size", "stride", "padding"), _is_pair),
+    **dict.fromkeys(("kernel_size", "stride"), _is_pair),
+    "padding": _is_padding,
     "density": lambda value: isinstance(value, float) or _is_whole(value),
     "residual": lambda value: isinstance(value, bool),
 }

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from jcw_core.network.graph import Network
+from jcw_core.network.shrink import Weights
 from jcw_core.protocols.datasets import Dataset, DatasetPlugin
 from jcw_core.protocols.devices import Device, DevicePlugin
 from jcw_core.protocols.models import Backbone, Exporter
@@ -36,6 +37,10 @@ class Run(Protocol):
     @property
     def network(self) -> Network:
         """The network at full width, with the input and the classes of the data."""
+
+    @property
+    def weights(self) -> Weights | None:
+        """Trained weights of the whole network, by state-dict name; None where the recipe brings none."""
 
     @property
     def space(self) -> SearchSpace:

@@ -36,15 +36,26 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """``[network]``: the network to prune. Its input and classes come from the data."""
+    """``[network]``: the network to prune. Its input and classes are those of the data."""
 
     backbone: str = option("", help="name of a registered backbone")
-    file: Path | None = option(None, help="a network as JSON or ONNX, in place of a backbone")
+    file: Path | None = option(
+        None, help="a network as JSON or ONNX (with its weights), in place of a backbone"
+    )
+    module: str = option(
+        "", help="package.module:function that returns a torch module, in place of a backbone"
+    )
+    weights: Path | None = option(None, help="trained weights, .safetensors or .pth")
+    shape: tuple[int, ...] = option((), low=1, help="one image, [1, 3, 224, 224]; the data's by default")
     width: float = option(1.0, low=WIDTHS[0], high=WIDTHS[1], help="factor on all channels")
 
     def __post_init__(self) -> None:
-        if bool(self.backbone) == bool(self.file):
-            raise RecipeError("give either backbone or file")
+        if [bool(self.backbone), bool(self.file), bool(self.module)].count(True) != 1:
+            raise RecipeError("give either backbone, file or module")
+        if self.shape and (len(self.shape) != 4 or self.shape[0] != 1):
+            raise RecipeError(f"shape is {list(self.shape)}, expected [1, channels, height, width]")
+        if self.weights and self.file and self.file.suffix.lower() == ".onnx":
+            raise RecipeError("weights and an ONNX file, which brings its own; leave weights out")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ import numpy as np
 
 from jcw_core.datasets.split import divide, hold_out
 from jcw_core.errors import DeviceError, JcwError
-from jcw_core.formats.network_file import read_network
 from jcw_core.network.graph import Network
-from jcw_core.plugin_checks import build_network
+from jcw_core.network.model import Model
+from jcw_core.network.shrink import Weights
 from jcw_core.protocols import Dataset, Device, Progress
 from jcw_core.recipe.recipe import Recipe
 from jcw_core.registry import Registry
 from jcw_core.run.directory import RunDirectory
+from jcw_core.run.source import network_of
 from jcw_core.space.bounds import BoundError
 from jcw_core.space.space import SearchSpace
 
@@ -54,14 +55,11 @@ class Context:
     @cached_property
     def network(self) -> Network:
         """The network at full width, with the input and the classes of the data."""
-        data = self.dataset("train")
-        wanted, where = self.recipe.network, self.recipe.where.inside("network")
-        key = "backbone" if wanted.file is None else "file"
-        try:
-            network = self._build(data) if wanted.file is None else read_network(wanted.file)
-        except JcwError as error:
-            raise where.error(key, str(error)) from None
+        found, data = self._source, self.dataset("train")
+        network = found.network if isinstance(found, Model) else found
         if network.input_shape != data.image_shape or network.num_classes != len(data.classes):
+            wanted, where = self.recipe.network, self.recipe.where.inside("network")
+            key = next(key for key in ("backbone", "file", "module") if getattr(wanted, key))
             raise where.error(
                 key,
                 f"{network.name} takes {network.input_shape} and has {network.num_classes} classes, "
@@ -69,16 +67,15 @@ class Context:
             )
         return network
 
-    def _build(self, data: Dataset) -> Network:
-        """The recipe's backbone for this data."""
-        wanted, (channels, height, _) = self.recipe.network, data.image_shape
-        return build_network(
-            self.registry.backbones[wanted.backbone],
-            num_classes=len(data.classes),
-            width=wanted.width,
-            input_size=height,
-            in_channels=channels,
-        )
+    @property
+    def weights(self) -> Weights | None:
+        """The trained weights of the whole network that the recipe brings, None without."""
+        self.network  # noqa: B018  an error if it does not go with the data
+        return self._source.weights if isinstance(self._source, Model) else None
+
+    @cached_property
+    def _source(self) -> Network | Model:
+        return network_of(self.recipe, self.registry, self.dataset("train"))
 
     @cached_property
     def space(self) -> SearchSpace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -9,6 +10,8 @@ from typing import Literal
 
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.names import is_path_inside
+from jcw_core.network.graph import Network
+from jcw_core.network.shrink import Weights
 from jcw_core.protocols import Delegating, Stage
 from jcw_core.recipe.recipe import canonical, paths_in
 from jcw_core.run.checks import PendingChecks
@@ -127,10 +130,20 @@ def _inputs_key(context: Context, stage: Stage) -> str:
     tables = {name: context.recipe.table(name) for name in read if name}
     tables["run"] = replace(context.recipe.run, name="")  # where a run lies changes nothing in it
     parts = {name: canonical(options) for name, options in tables.items()}
+    if "network" in tables and context.recipe.network.module:
+        parts["module"] = _fingerprint(context.network, context.weights or {})
     origin = context.registry.stages.origins[stage.name]
     files = {name: context.path(name) for name in stage.needs(context)}
     files |= {str(path): path for options in tables.values() for path in paths_in(options)}
     return context.directory.inputs_key(parts | {"stage": f"{origin} {_version(origin)}"}, files)
+
+
+def _fingerprint(network: Network, weights: Weights) -> str:
+    """Of what a user's own code makes, which may change although the recipe stays."""
+    content = hashlib.sha256(network.to_json().encode())
+    for name in sorted(weights):
+        content.update(weights[name].tobytes())
+    return content.hexdigest()
 
 
 def _version(distribution: str) -> str:

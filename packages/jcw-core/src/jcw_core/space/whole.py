@@ -46,6 +46,8 @@ def unpruned_layers(network: Network) -> dict[str, str]:
 
 def why_unpruned(network: Network, node: Node) -> str:
     """Why a convolution or linear layer keeps all its weights; ``""`` when it may be pruned."""
+    if node.name in network.shared:
+        return f"shares its weights with {network.shared[node.name]!r}"
     if node.op == "linear":
         return ""
     if node.attributes["groups"] != 1:

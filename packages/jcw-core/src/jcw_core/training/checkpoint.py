@@ -14,8 +14,7 @@ from safetensors.torch import save as serialize
 from torch import Tensor
 
 from jcw_core.errors import FormatError
-from jcw_core.files import atomic
-from jcw_core.formats.safetensors_file import metadata
+from jcw_core.files import atomic, safetensors_metadata
 
 _KEY = "jcw"
 
@@ -36,7 +35,7 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """
     try:
         content = path.read_bytes()
-        tensors, note = deserialize(content), json.loads(metadata(content)[_KEY])
+        tensors, note = deserialize(content), json.loads(safetensors_metadata(content)[_KEY])
         if not isinstance(note, dict):
             raise TypeError(f"its note is {note!r:.60}")
         return tensors, note

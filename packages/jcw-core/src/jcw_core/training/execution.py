@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 
 import torch
 import torch.nn.functional as F  # noqa: N812  the name everybody knows
@@ -13,7 +14,7 @@ from torch import Tensor
 from jcw_core.errors import DataError
 from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
-from jcw_core.network.operations import pair
+from jcw_core.network.operations import pair, sides
 
 Tensors = Mapping[str, Tensor]
 
@@ -124,7 +125,8 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
         return F.linear(value, weight, bias)
     # Not the attribute: the groups of a depthwise convolution follow the width.
     groups = value.shape[1] // weight.shape[1]
-    stride, padding = pair(node.attributes, "stride"), pair(node.attributes, "padding")
+    stride = pair(node.attributes, "stride")
+    value, padding = _padded(node, value)
     if _recorded():
         return F.conv2d(value, weight, bias, stride, padding, 1, groups)
     if weight.shape[2:] == (1, 1) and stride != (1, 1):
@@ -164,10 +166,20 @@ def _sampled(value: Tensor, stride: tuple[int, int], padding: tuple[int, int]) -
     return value[..., ::rows, ::columns]
 
 
-def _pool(function: Callable[..., Tensor]) -> Callable[[Node, list[Tensor], bool], Tensor]:
-    return lambda node, inputs, inplace: function(
-        inputs[0], *(pair(node.attributes, key) for key in ("kernel_size", "stride", "padding"))
-    )
+def _padded(node: Node, value: Tensor, fill: float = 0.0) -> tuple[Tensor, tuple[int, int]]:
+    """The input, with the padding that is left: torch's own operations pad both ends of an axis alike."""
+    top, left, bottom, right = sides(node.attributes)
+    if (top, left) == (bottom, right):
+        return value, (top, left)
+    return F.pad(value, (left, right, top, bottom), value=fill), (0, 0)
+
+
+def _pool(function: Callable[..., Tensor], fill: float) -> Callable[[Node, list[Tensor], bool], Tensor]:
+    def pooled(node: Node, inputs: list[Tensor], inplace: bool) -> Tensor:
+        value, padding = _padded(node, inputs[0], fill)
+        return function(value, pair(node.attributes, "kernel_size"), pair(node.attributes, "stride"), padding)
+
+    return pooled
 
 
 _PLAIN: Mapping[str, Callable[[Node, list[Tensor], bool], Tensor]] = {
@@ -177,8 +189,8 @@ _PLAIN: Mapping[str, Callable[[Node, list[Tensor], bool], Tensor]] = {
     "concat": lambda node, inputs, inplace: torch.cat(inputs, 1),
     "flatten": lambda node, inputs, inplace: inputs[0].flatten(1),
     "global_avg_pool": lambda node, inputs, inplace: F.adaptive_avg_pool2d(inputs[0], 1),
-    "max_pool": _pool(F.max_pool2d),
-    "avg_pool": _pool(F.avg_pool2d),
+    "max_pool": _pool(F.max_pool2d, -inf),
+    "avg_pool": _pool(F.avg_pool2d, 0.0),
     "relu": lambda node, inputs, inplace: F.relu(inputs[0], inplace=inplace),
     "relu6": lambda node, inputs, inplace: F.relu6(inputs[0], inplace=inplace),
     "hardswish": lambda node, inputs, inplace: F.hardswish(inputs[0]),

@@ -14,6 +14,7 @@ from jcw_latency.commands.arguments import (
     assignments,
     combined,
     device_options,
+    image_shape,
     network_of,
     open_device,
     progress_shown,
@@ -33,6 +34,12 @@ _OPTIONS = (
     device_options,
     click.option(
         "-o", "--output", type=PATH, default="table.npz", show_default=True, help="Latency table to write."
+    ),
+    click.option(
+        "--shape",
+        callback=image_shape,
+        metavar="1,C,H,W",
+        help="Input of an ONNX file that leaves its size open.",
     ),
     click.option(
         "--input-size", default=224, show_default=True, help="Height and width of a backbone's input."
@@ -74,7 +81,8 @@ def profile(
     adaptive: bool,
     settings: tuple[str, ...],
     seed: int,
-    **shape: Any,
+    shape: tuple[int, ...] | None,
+    **built: Any,
 ) -> None:
     """Time every layer of NETWORK, a backbone's name or a file, on a device.
 
@@ -90,7 +98,7 @@ def profile(
 
     settings += ("adaptive=true",) if adaptive else ()
     options = parse(LatencyOptions, *assignments("--set", settings))
-    space = space_of(registry, network_of(registry, network, **shape))
+    space = space_of(registry, network_of(registry, network, shape, **built))
     opened = open_device(registry, device_name, device_options)
     device = GuardedDevice.of(opened, options.timeout, registry.exporters)
     table = _measured(registry, space, device, options, output, seed)

@@ -1,4 +1,4 @@
-"""What a network does not keep of the ONNX file that it is read from: its precision, and weights that layers share."""
+"""What the user of an ONNX file should know of its network: a precision that is not kept, layers that must stay whole."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ def _shared_weights(weights: list[tuple[Operator, Constant]]) -> Iterator[str]:
     for names in (names for names in users.values() if len(names) > 1):
         more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
         yield (
-            f"nodes {', '.join(names[:_FEW])}{more} share a weight, but each becomes a layer with weights of its own, "
-            "which is priced and pruned by itself"
+            f"nodes {', '.join(names[:_FEW])}{more} share a weight, so these layers keep "
+            "all of their channels and weights"
         )

@@ -1,13 +1,13 @@
 """An ONNX file as plain operators and constants; what is not as it should be is a ``FormatError``.
 
-Weights stay where they are: what a layer costs depends on their shapes. Only the values of small
-tensors are read, such as the limits of a Clip and the target of a Reshape; tensors in further
-files are not followed.
+Where only a network's cost is asked for, weights stay where they are: what a layer costs depends on their
+shapes. Then only the values of small tensors are read, such as the limits of a Clip and the target of a
+Reshape, and tensors in further files are not followed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -105,6 +105,7 @@ class Graph:
 
     Args:
         input, output: names of values.
+        exact: whether the values of all tensors were read.
         batch: images per call, 1 where it is left open.
         input_shape: without the batch axis.
         precision: name of the input's type of numbers, such as ``float32``.
@@ -119,10 +120,16 @@ class Graph:
     precision: str
     operators: tuple[Operator, ...]
     constants: Mapping[str, Constant]
+    exact: bool
 
 
-def read_graph(path: Path) -> Graph:
+def read_graph(path: Path, shape: Sequence[int] | None = None, *, exact: bool = False) -> Graph:
     """Read an ONNX file.
+
+    Args:
+        path: of the file.
+        shape: of the input with its batch axis, for sizes that the file leaves open.
+        exact: read the values of all tensors, those in further files beside this one as well.
 
     Raises:
         JcwError: the package onnx is not installed.
@@ -130,13 +137,15 @@ def read_graph(path: Path) -> Graph:
             the message does not name it.
     """
     graph = _parse(path).graph
-    constants = {_text(tensor.name): _constant(tensor) for tensor in graph.initializer}
+    folder = path.parent if exact else None
+    constants = {_text(tensor.name): _constant(tensor, folder) for tensor in graph.initializer}
     # Files of old versions list weights among the inputs.
     source = _only("input", [value for value in graph.input if value.name not in constants])
     output = _text(_only("output", graph.output).name)
-    batch, shape = _input_shape(source)
+    batch, image = _input_shape(source, shape)
     precision = _precision(source.type.tensor_type.elem_type)
-    return Graph(_text(source.name), output, batch, shape, precision, _needed(graph, output), constants)
+    operators = _needed(graph, output, folder)
+    return Graph(_text(source.name), output, batch, image, precision, operators, constants, exact)
 
 
 def _parse(path: Path) -> ModelProto:
@@ -166,35 +175,44 @@ def _only(kind: str, values: Iterable[ValueInfoProto]) -> ValueInfoProto:
     return found[0]
 
 
-def _input_shape(value: ValueInfoProto) -> tuple[int, Shape]:
-    """Images per call and the shape of one; a size that is left open is 0 in the file."""
-    batch, *shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim] or [0]
-    if not shape or min(shape) < 1 or batch < 0:
+def _input_shape(value: ValueInfoProto, wanted: Sequence[int] | None) -> tuple[int, Shape]:
+    """Images per call and the shape of one; a size that is left open is 0 or -1 in the file."""
+    found = [dim.dim_value for dim in value.type.tensor_type.shape.dim] or [0]
+    if wanted is not None:
+        if len(wanted) != len(found) or any(n > 0 and n != w for n, w in zip(found, wanted, strict=False)):
+            raise FormatError(
+                f"input {value.name!r} has the shape {tuple(found)}, 0 or -1 where it is left open; "
+                f"the shape {tuple(wanted)} does not go with it"
+            )
+        found = list(wanted)
+    batch, *shape = found
+    if not shape or min(shape) < 1 or batch < -1:
         raise FormatError(
-            f"input {value.name!r} has the shape {(batch, *shape)}, 0 where it is left open; only the number of images "
-            "may be: export it with a fixed size"
+            f"input {value.name!r} has the shape {(batch, *shape)}, 0 or -1 where it is left open; only the number of "
+            "images may be: give a shape, such as --shape 1,3,224,224 or [network] shape = [1, 3, 224, 224], or export it "
+            "with a fixed size"
         )
     return max(batch, 1), tuple(shape)
 
 
-def _needed(graph: GraphProto, output: str) -> tuple[Operator, ...]:
+def _needed(graph: GraphProto, output: str, folder: Path | None) -> tuple[Operator, ...]:
     """The operators that the output depends on: a runtime runs no others."""
     wanted, found = {output}, []
     for node in reversed(graph.node):
         if not wanted.isdisjoint(node.output):
-            found.append(_operator(node))
+            found.append(_operator(node, folder))
             wanted.update(node.input)
     return tuple(reversed(found))
 
 
-def _operator(node: NodeProto) -> Operator:
+def _operator(node: NodeProto, folder: Path | None) -> Operator:
     op, domain, outputs = _word(node.op_type), _word(node.domain), tuple(map(_text, node.output))
     return Operator(
         _text(node.name) or next(filter(None, outputs), ""),
         op if domain in ("", "ai.onnx") else f"{domain}.{op}",
         tuple(map(_text, node.input)),
         outputs,
-        {_word(attribute.name): _attribute(attribute) for attribute in node.attribute},
+        {_word(attribute.name): _attribute(attribute, folder) for attribute in node.attribute},
     )
 
 
@@ -213,7 +231,7 @@ def _word(value: str | bytes) -> str:
     return text
 
 
-def _attribute(attribute: AttributeProto) -> Any:
+def _attribute(attribute: AttributeProto, folder: Path | None) -> Any:
     kind = type(attribute)
     if attribute.type == kind.INT:
         return attribute.i
@@ -225,7 +243,7 @@ def _attribute(attribute: AttributeProto) -> Any:
         return tuple(attribute.ints)
     if attribute.type == kind.FLOATS:
         return tuple(attribute.floats)
-    return _constant(attribute.t) if attribute.type == kind.TENSOR else None
+    return _constant(attribute.t, folder) if attribute.type == kind.TENSOR else None
 
 
 def _precision(data_type: int) -> str:
@@ -236,16 +254,30 @@ def _precision(data_type: int) -> str:
     return {"float": "float32", "double": "float64"}.get(found, found)
 
 
-def _constant(tensor: TensorProto) -> Constant:
+def _constant(tensor: TensorProto, folder: Path | None) -> Constant:
+    """``folder`` is where further files lie, None to leave long tensors where they are."""
     from onnx import numpy_helper
 
     dims = tuple(tensor.dims)
     if min(dims, default=0) < 0:
         raise FormatError(f"tensor {tensor.name!r} has the shape {dims}")
-    if prod(dims) > _FEW or tensor.data_location == type(tensor).EXTERNAL:
+    external = tensor.data_location == type(tensor).EXTERNAL
+    if folder is None and (prod(dims) > _FEW or external):
         return Constant(dims, None, _precision(tensor.data_type))
     try:
-        values = np.asarray(numpy_helper.to_array(tensor))
-    except (ValueError, TypeError, KeyError) as error:
+        if external:
+            _check_inside(tensor, folder or Path())
+        values = np.asarray(numpy_helper.to_array(tensor, base_dir=str(folder or "")))
+    except (ValueError, TypeError, KeyError, OSError) as error:
         raise FormatError(f"tensor {tensor.name!r} of shape {dims} is damaged ({error})") from None
     return Constant(dims, values if values.dtype.kind in "iuf" else None, _precision(tensor.data_type))
+
+
+def _check_inside(tensor: TensorProto, folder: Path) -> None:
+    """A file may name only files beside it. Raises ``ValueError``."""
+    location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+    target = (folder / location).resolve()
+    if not location or not target.is_relative_to(folder.resolve()):
+        raise ValueError(f"its values lie in {location!r}, outside the file's folder")
+    if not target.is_file():
+        raise ValueError(f"its values lie in {location!r}, which is not there")

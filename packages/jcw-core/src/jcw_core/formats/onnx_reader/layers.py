@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from jcw_core.errors import FormatError
-from jcw_core.formats.onnx_reader.graph import Operator
-from jcw_core.formats.onnx_reader.translation import Part, Translation, Value
+from jcw_core.formats.onnx_reader.graph import Constant, Operator
+from jcw_core.formats.onnx_reader.translation import Layer, Part, Translation, Value
+from jcw_core.formats.windows import with_last_windows
 from jcw_core.network.operations import Attribute
 
 
 def _conv(net: Translation, operator: Operator) -> Value:
-    source, weight = net.node(operator.input(0)), net.constant(operator.input(1)).dims
+    source, kernel = net.node(operator.input(0)), net.constant(operator.input(1))
+    weight = kernel.dims
     channels, groups = net.shape(source)[1], operator.integer("group", 1)
     if len(weight) != 4:
         raise FormatError(
@@ -21,15 +23,14 @@ def _conv(net: Translation, operator: Operator) -> Value:
     if groups < 1 or weight[1] * groups != channels:
         raise FormatError(f"weights of shape {weight} in {groups} groups do not fit {channels} channels")
     window = _window(net, operator, source, weight[2:])
-    return net.append(
-        operator,
-        "conv2d",
-        source,
-        out_channels=weight[0],
-        groups=groups,
-        bias=operator.has_input(2),
-        **window,
-    )
+    attributes = {**window, "out_channels": weight[0], "groups": groups}
+    return _layer(net, operator, source, Layer("conv2d", attributes, {"weight": kernel}))
+
+
+def _layer(net: Translation, operator: Operator, source: str, layer: Layer) -> Value:
+    """A layer with the bias that it reads, or a part that one may follow."""
+    part = Part("layer", source, operator, layer)
+    return net.make(part, bias=net.constant(operator.input(2))) if operator.has_input(2) else part
 
 
 def _window(
@@ -46,10 +47,16 @@ def _window(
     if (dilations := operator.integers("dilations", (1, 1))) != (1, 1):
         raise FormatError(f"dilations are {dilations}; only (1, 1) has a place")
     padding = _padding(operator, shape[2:], kernel, stride)
+    left_out = operator.op == "AveragePool" and not operator.integer("count_include_pad", 0)
+    if net.exact and left_out and any(padding):
+        raise FormatError(
+            f"leaves the padding {padding} out of its mean; only a mean that counts it (count_include_pad 1) has a place"
+        )
     if operator.integer("ceil_mode", 0):
-        rest = [(n + 2 * p - k) % s for n, p, k, s in zip(shape[2:], padding, kernel, stride, strict=True)]
-        if any(rest):
-            raise FormatError("ceil_mode adds windows at the edge; only ceil_mode 0 has a place")
+        wider = with_last_windows(padding, shape[2:], kernel, stride)
+        if wider != padding and operator.op == "AveragePool":
+            raise FormatError("ceil_mode adds windows at the edge; of means only ceil_mode 0 has a place")
+        padding = wider
     return {"kernel_size": kernel, "stride": stride, "padding": padding}
 
 
@@ -58,19 +65,14 @@ def _padding(
 ) -> tuple[int, ...]:
     mode = operator.attributes.get("auto_pad", "NOTSET")
     if mode == "VALID":
-        return (0, 0)
+        return (0, 0, 0, 0)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         total = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(size, kernel, stride, strict=True)]
-        pads = tuple(t // 2 for t in total) + tuple(t - t // 2 for t in total)
-    elif mode in ("NOTSET", ""):
-        pads = operator.integers("pads", (0, 0, 0, 0))
-    else:
-        raise FormatError(f"auto_pad is {mode!r}, expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
-    if pads[:2] != pads[2:]:
-        raise FormatError(
-            f"padding {pads} (top, left, bottom, right) is not symmetric; export it with equal sides"
-        )
-    return pads[:2]
+        less, more = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+        return less + more if mode == "SAME_UPPER" else more + less
+    if mode in ("NOTSET", ""):
+        return operator.integers("pads", (0, 0, 0, 0))
+    raise FormatError(f"auto_pad is {mode!r}, expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
 
 
 def _pool(op: str, net: Translation, operator: Operator) -> Value:
@@ -81,25 +83,34 @@ def _pool(op: str, net: Translation, operator: Operator) -> Value:
 def _batch_norm(net: Translation, operator: Operator) -> Value:
     if operator.integer("training_mode", 0):
         raise FormatError("training_mode is 1; export the network in evaluation mode")
+    keys = ("weight", "bias", "running_mean", "running_var")
+    weights = {key: net.constant(operator.input(place)) for place, key in enumerate(keys, start=1)}
     eps = operator.attributes.get("epsilon", 1e-5)
-    return net.append(operator, "batch_norm", net.node(operator.input(0)), eps=eps)
+    return net.append_weighted(operator, "batch_norm", net.node(operator.input(0)), weights, eps=eps)
 
 
 def _gemm(net: Translation, operator: Operator) -> Value:
     if operator.integer("transA", 0):
         raise FormatError("transA is 1; only a product of values by weights has a place")
-    part = _linear(net, operator, transposed=bool(operator.integer("transB", 0)))
-    return net.make(part, bias=operator.has_input(2))
+    if any(operator.attributes.get(key, 1.0) != 1 for key in ("alpha", "beta")):
+        raise FormatError("alpha or beta is not 1; only a plain product has a place")
+    return _linear(net, operator, transposed=bool(operator.integer("transB", 0)))
 
 
-def _linear(net: Translation, operator: Operator, *, transposed: bool) -> Part:
-    source, weight = net.node(operator.input(0)), net.constant(operator.input(1)).dims
+def _linear(net: Translation, operator: Operator, *, transposed: bool) -> Value:
+    source, matrix = net.node(operator.input(0)), net.constant(operator.input(1))
+    weight = matrix.dims
     inputs, outputs = (
         weight[::-1] if transposed and len(weight) == 2 else weight if len(weight) == 2 else (0, 0)
     )
     if net.shape(source)[1:] != (inputs,):
         raise FormatError(f"weights of shape {weight} do not fit a value of shape {net.shape(source)}")
-    return Part("linear", source, operator, outputs)
+    if not transposed:
+        matrix = Constant(weight[::-1], None if matrix.values is None else matrix.values.T)
+    layer = Layer("linear", {"out_features": outputs}, {"weight": matrix})
+    if operator.op == "MatMul":
+        return Part("layer", source, operator, layer)
+    return _layer(net, operator, source, layer)
 
 
 def _global_mean(net: Translation, operator: Operator) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from jcw_core.errors import FormatError, JcwWarning, NetworkError
@@ -12,13 +13,14 @@ from jcw_core.formats.onnx_reader.graph import Graph, Operator, read_graph
 from jcw_core.formats.onnx_reader.layers import LAYERS
 from jcw_core.formats.onnx_reader.pointwise import POINTWISE
 from jcw_core.formats.onnx_reader.shapes import SHAPES
-from jcw_core.formats.onnx_reader.translation import Translation
+from jcw_core.formats.onnx_reader.translation import FollowingError, Lost, Translation
 from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
 
 _KNOWN = {**LAYERS, **POINTWISE, **SHAPES}
 
 
-def read_onnx(path: Path) -> Network:
+def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
     """The network that an ONNX file holds, for its cost: weights are not read, so nothing that they say is kept.
 
     Every operator that the output depends on has a place in the network, or is an error. Where the network is
@@ -28,6 +30,7 @@ def read_onnx(path: Path) -> Network:
     Args:
         path: a model with one input (images, channels, height, width), of a fixed size but for the
             number of images, and one output. Tensors that it keeps in further files are not needed.
+        shape: of the input, for sizes that the file leaves open.
 
     Returns:
         a network named after the file. Layers are named after their weights (``layer1.0.conv1``)
@@ -38,10 +41,9 @@ def read_onnx(path: Path) -> Network:
         FormatError: the file is damaged, or holds an operator that has no place, which is named.
     """
     try:
-        graph = read_graph(path)
-        # The bytes of a file's name need not be characters, which those of a network are.
-        net = Translation(graph, os.fsencode(path.stem).decode(errors="replace"))
-        network = _translated(graph, net)
+        graph = read_graph(path, shape)
+        net = _translated(graph, _name(path))
+        network = _network(graph, net)
     except (FormatError, NetworkError) as error:
         raise FormatError(f"{path}: {error}") from None
     for difference in differences(graph, net):
@@ -49,13 +51,48 @@ def read_onnx(path: Path) -> Network:
     return network
 
 
-def _translated(graph: Graph, net: Translation) -> Network:
+def read_onnx_model(path: Path, shape: Sequence[int] | None = None) -> Model:
+    """The network that an ONNX file holds, with its weights.
+
+    Args:
+        path: as ``read_onnx`` has it; tensors in further files beside it are read as well.
+        shape: (images, channels, height, width), for sizes that the file leaves open.
+
+    Raises:
+        JcwError: the package onnx is not installed.
+        FormatError: as ``read_onnx``, or values are missing or not finite.
+    """
+    try:
+        graph = read_graph(path, shape, exact=True)
+        net = _translated(graph, _name(path))
+        return Model(_network(graph, net), net.weights)
+    except (FormatError, NetworkError) as error:
+        raise FormatError(f"{path}: {error}") from None
+
+
+def _name(path: Path) -> str:
+    """What a network is called: the bytes of a file's name need not be characters, which those of a network are."""
+    return os.fsencode(path.stem).decode(errors="replace")
+
+
+def _network(graph: Graph, net: Translation) -> Network:
+    return net.builder.build(output=net.node(graph.output))
+
+
+def _translated(graph: Graph, name: str) -> Translation:
+    """Translate every operator, or tell of all that have no place."""
+    net = Translation(graph, name)
+    obstacles: dict[str, None] = {}
     for operator in graph.operators:
         try:
             _translate(net, operator)
         except (FormatError, NetworkError) as error:
-            raise FormatError(f"node {operator.name!r} ({operator.op}): {error}") from None
-    return net.builder.build(output=net.node(graph.output))
+            net[operator.outputs[0]] = Lost()
+            if not isinstance(error, FollowingError):
+                obstacles[f"node {operator.name!r} ({operator.op}): {error}"] = None
+    if obstacles:
+        raise FormatError("; ".join(obstacles))
+    return net
 
 
 def _translate(net: Translation, operator: Operator) -> None:

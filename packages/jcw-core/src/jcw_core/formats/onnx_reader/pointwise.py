@@ -10,9 +10,12 @@ from dataclasses import replace
 from functools import partial
 from math import inf, isclose, prod
 
+import numpy as np
+
 from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader.graph import Constant, Operator
-from jcw_core.formats.onnx_reader.translation import Part, Translation, Value
+from jcw_core.formats.onnx_reader.translation import Layer, Part, Translation, Value
+from jcw_core.network.operations import Attribute
 
 _SIXTH = 1 / 6
 _GATED = {"sigmoid": "silu", "hardsigmoid": "hardswish"}
@@ -35,7 +38,9 @@ def _clip(net: Translation, operator: Operator) -> Value:
     low, high = (_limit(net, operator, *which) for which in (("min", 1, -inf), ("max", 2, inf)))
     value = net[operator.input(0)]
     if (low, high) == (0, 6) and isinstance(value, Part) and value.form == "shifted":
-        return replace(value, form="clipped")
+        made = value.otherwise
+        assert made is not None
+        return replace(value, form="clipped", otherwise=lambda: net.append(operator, "relu6", made()))
     if low != 0 or high not in (6, inf):
         raise FormatError(
             f"clips to {low} and {high}; only 0 and 6 (relu6), or 0 and no upper limit (relu), have a place"
@@ -57,31 +62,93 @@ def _add(net: Translation, operator: Operator) -> Value:
         constant, value = net[other], net[name]
         if not isinstance(constant, Constant):
             continue
-        if isinstance(value, Part) and value.form == "linear" and _is_bias(constant, value.features):
-            return net.make(value, bias=True)
-        if _is(constant.scalar, 3):
-            return Part("shifted", net.node(name), operator)
-        raise FormatError(
-            f"adds the constant {other!r}; that has a place only as bias of a MatMul, and as 3 in hardswish and hardsigmoid"
+        if isinstance(value, Part) and value.layer is not None and _is_bias(constant, value.layer):
+            return net.make(value, bias=constant)
+        made = partial(affine, net, operator, net.node(name), shift=constant)
+        return (
+            Part("shifted", net.node(name), operator, otherwise=made) if _is(constant.scalar, 3) else made()
         )
     return net.append(operator, "add", *map(net.node, operator.inputs))
 
 
-def _is_bias(constant: Constant, features: int) -> bool:
-    return constant.dims[-1:] == (features,) and prod(constant.dims) == features
+def _sub(net: Translation, operator: Operator) -> Value:
+    constant = net[operator.input(1)]
+    if not isinstance(constant, Constant):
+        raise FormatError("subtracts a value that depends on the input; only a constant has a place")
+    negative = Constant(constant.dims, None if constant.values is None else -constant.values)
+    return affine(net, operator, net.node(operator.input(0)), shift=negative)
+
+
+def _is_bias(constant: Constant, layer: Layer) -> bool:
+    return "bias" not in layer.weights and _is_per_channel(constant, _features(layer), layer.op == "conv2d")
+
+
+def _features(layer: Layer) -> int:
+    size = layer.attributes["out_channels" if layer.op == "conv2d" else "out_features"]
+    assert isinstance(size, int)
+    return size
+
+
+def _is_per_channel(constant: Constant, channels: int, planes: bool) -> bool:
+    """Whether a constant is one value for each channel, beside axes of one element."""
+    after = 2 if planes else 0
+    dims = constant.dims[: len(constant.dims) - after]
+    ones = constant.dims[len(dims) :]
+    return len(ones) == after and set(ones) <= {1} and dims[-1:] == (channels,) and prod(dims) == channels
+
+
+def affine(
+    net: Translation,
+    operator: Operator,
+    source: str,
+    *,
+    scale: Constant | None = None,
+    shift: Constant | None = None,
+) -> str:
+    """X scale + shift by channel, as a depthwise 1 x 1 convolution; each a constant of one value or one per channel."""
+    shape = net.shape(source)
+    if len(shape) != 4:
+        raise FormatError(f"a constant and a value of shape {shape}; only planes have a place")
+    channels = shape[1]
+    given = {"weight": scale, "bias": shift}
+    arrays = {
+        key: _per_channel(constant, channels, 1.0 if key == "weight" else 0.0)
+        for key, constant in given.items()
+    }
+    attributes: dict[str, Attribute] = {
+        "kernel_size": (1, 1),
+        "stride": (1, 1),
+        "padding": (0, 0),
+        "groups": channels,
+        "bias": True,
+    }
+    return net.append_weighted(operator, "conv2d", source, arrays, out_channels=channels, **attributes)
+
+
+def _per_channel(constant: Constant | None, channels: int, default: float) -> Constant:
+    if constant is None:
+        return Constant((channels,), np.full(channels, default, np.float32))
+    if prod(constant.dims) != 1 and not _is_per_channel(constant, channels, planes=True):
+        raise FormatError(
+            f"a constant of shape {constant.dims}; only one value, or one per channel, has a place"
+        )
+    values = constant.values
+    if values is not None:
+        values = np.broadcast_to(values.reshape(-1), (channels,)).astype(np.float32)
+    return Constant((channels,), values)
 
 
 def _mul(net: Translation, operator: Operator) -> Value:
     for name, other in _both_ways(operator):
         if isinstance(constant := net[other], Constant):
-            return _scaled(net, operator, name, constant.scalar)
+            return _scaled(net, operator, name, constant)
     for name, other in _both_ways(operator):
         gate = net[other]
         if isinstance(gate, Part) and gate.source == net[name]:
             if gate.form in _GATED:
                 return net.append(operator, _GATED[gate.form], gate.source)
             if gate.form == "clipped":
-                return replace(gate, form="product", operator=operator)
+                return replace(gate, form="product", operator=operator, otherwise=None)
     return _product(net, operator)
 
 
@@ -94,19 +161,22 @@ def _product(net: Translation, operator: Operator) -> Value:
 
 
 def _div(net: Translation, operator: Operator) -> Value:
-    divisor = net.constant(operator.input(1)).scalar
-    return _scaled(net, operator, operator.input(0), 1 / divisor if divisor else None)
+    divisor = net.constant(operator.input(1))
+    if divisor.values is not None and not divisor.values.all():
+        raise FormatError("divides by zero")
+    inverse = None if divisor.values is None else np.asarray(1 / divisor.values)
+    return _scaled(net, operator, operator.input(0), Constant(divisor.dims, inverse))
 
 
-def _scaled(net: Translation, operator: Operator, name: str, factor: float | None) -> Value:
-    """The last step of hardswish or hardsigmoid."""
+def _scaled(net: Translation, operator: Operator, name: str, factor: Constant) -> Value:
+    """The last step of hardswish or hardsigmoid, or a factor of each channel."""
     value = net[name]
-    if isinstance(value, Part) and _is(factor, _SIXTH):
+    if isinstance(value, Part) and _is(factor.scalar, _SIXTH):
         if value.form == "clipped":
             return Part("hardsigmoid", value.source, operator)
         if value.form == "product":
             return net.append(operator, "hardswish", value.source)
-    raise FormatError("multiplies by a constant, which has a place only as 1/6 in hardswish and hardsigmoid")
+    return affine(net, operator, net.node(name), scale=factor)
 
 
 def _both_ways(operator: Operator) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -126,6 +196,7 @@ POINTWISE: Mapping[str, Callable[[Translation, Operator], Value]] = {
     "HardSigmoid": partial(_gate, "hardsigmoid"),
     "Clip": _clip,
     "Add": _add,
+    "Sub": _sub,
     "Mul": _mul,
     "Div": _div,
 }

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
 
 from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader.graph import Constant, Graph, Operator
 from jcw_core.network.builder import NetworkBuilder
-from jcw_core.network.operations import Attribute, Shape
+from jcw_core.network.operations import OPERATIONS, Attribute, Attributes, Shape
 
 _LONGEST = 100
 """Characters of a node's name."""
@@ -16,26 +21,46 @@ WEIGHTED = ("Conv", "Gemm", "MatMul", "BatchNormalization")
 """Operators whose second input is a weight."""
 
 
+class FollowingError(FormatError):
+    """What only follows from an earlier error, and so is none of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A value that may be part of a larger operation, so its own node is made only when something else reads it.
 
     Args:
-        form: ``sigmoid``, ``hardsigmoid`` or ``linear``; or of the node x that is its source
+        form: ``sigmoid``, ``hardsigmoid`` or ``layer``; or of the node x that is its source
             ``shifted`` (x + 3), ``clipped`` (relu6(x + 3)) or ``product`` (x relu6(x + 3)), which
             have no place of their own.
         source: a node of the network.
         operator: after which its node is named.
-        features: of ``linear``.
+        layer: of a layer whose bias may yet come.
+        otherwise: makes its node where it is no part of a larger one.
     """
 
     form: str
     source: str
     operator: Operator
-    features: int = 0
+    layer: Layer | None = None
+    otherwise: Callable[[], str] | None = None
 
 
-Value = str | Constant | Part
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A convolution or linear layer without bias: its operation, attributes and weights by key."""
+
+    op: str
+    attributes: Mapping[str, Attribute]
+    weights: Mapping[str, Constant]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A value that has no place, which was said where it was made."""
+
+
+Value = str | Constant | Part | Lost
 """A node of the network by name, a constant, or a part of a node to come."""
 
 
@@ -52,6 +77,9 @@ class Translation:
         self._batch = graph.batch
         self._values: dict[str, Value] = {**graph.constants, graph.input: self.builder.last}
         self._names = {self.builder.last: 1, "output": 1}
+        self._first: dict[str, str] = {}
+        self.exact = graph.exact
+        self.weights: dict[str, NDArray[np.float32]] = {}
 
     def __setitem__(self, name: str, value: Value) -> None:
         self._values[name] = value
@@ -59,23 +87,35 @@ class Translation:
     def __getitem__(self, name: str) -> Value:
         if name not in self._values:
             raise FormatError(f"reads {name!r}, which is not made before it")
-        return self._values[name]
+        value = self._values[name]
+        if isinstance(value, Lost):
+            raise FollowingError(f"reads {name!r}")
+        return value
 
     def node(self, name: str) -> str:
         """The network's node for a value, which is made if it was only a part so far."""
         value = self[name]
+        assert not isinstance(value, Lost)
         if isinstance(value, Constant):
             raise FormatError(f"reads the constant {name!r}; expected a value that depends on the input")
         if isinstance(value, Part):
-            value = self._values[name] = self.make(value)
+            made = self._values[name] = self.make(value)
+            return made
         return value
 
-    def make(self, part: Part, *, bias: bool = False) -> str:
-        """Make the node of a part; ``bias`` is that of a linear layer."""
-        if part.form == "linear":
-            return self.append(part.operator, "linear", part.source, out_features=part.features, bias=bias)
+    def make(self, part: Part, *, bias: Constant | None = None) -> str:
+        """Make the node of a part; ``bias`` is that of a layer, of one value per channel."""
+        if part.layer is not None:
+            layer = part.layer
+            weights = layer.weights if bias is None else {**layer.weights, "bias": bias}
+            has_bias = "bias" in weights
+            return self.append_weighted(
+                part.operator, layer.op, part.source, weights, **layer.attributes, bias=has_bias
+            )
         if part.form in ("sigmoid", "hardsigmoid"):
             return self.append(part.operator, part.form, part.source)
+        if part.otherwise is not None:
+            return part.otherwise()
         raise FormatError(
             f"reads a step of {part.operator.name!r} ({part.operator.op}) with a constant, which has a place only "
             "inside hardswish and hardsigmoid"
@@ -106,6 +146,39 @@ class Translation:
     def append(self, operator: Operator, op: str, *sources: str, **attributes: Attribute) -> str:
         """Append a node that is named after an operator."""
         return self.builder.add(self._name(operator), op, *sources, **attributes)
+
+    def append_weighted(
+        self,
+        operator: Operator,
+        op: str,
+        source: str,
+        weights: Mapping[str, Constant],
+        **attributes: Attribute,
+    ) -> str:
+        """Append a node with weights by key, which are kept where their values were read."""
+        if op in ("conv2d", "linear") and operator.op in WEIGHTED:
+            name = self._name(operator)
+            first = self._first.setdefault(operator.input(1), name)
+            shares = {"shares": first} if first != name else {}
+            made = self.builder.add(name, op, source, **attributes, **shares)
+        else:
+            made = self.append(operator, op, source, **attributes)
+        shapes = OPERATIONS[op]
+        expected = {
+            **shapes.parameters(self._attributes(made), [self.builder.shape(source)]),
+            **shapes.buffers(self._attributes(made), [self.builder.shape(source)]),
+        }
+        for key, constant in weights.items() if self.exact else ():
+            if constant.values is None or constant.values.dtype.kind != "f":
+                raise FormatError(f"the values of its {key} are no floats that the file holds")
+            if constant.values.size != prod(expected[key]):
+                raise FormatError(f"its {key} has the shape {constant.dims}, expected {expected[key]}")
+            array = constant.values.reshape(expected[key])
+            self.weights[f"{made}.{key}"] = np.ascontiguousarray(array, dtype=np.float32)
+        return made
+
+    def _attributes(self, node: str) -> Attributes:
+        return self.builder.node(node).attributes
 
     def _name(self, operator: Operator) -> str:
         """A free name: that of the layer whose weights it reads, or its own without signs that mean something."""

@@ -1,0 +1,243 @@
+"""What each operator of ATen is in a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import inf, prod
+from typing import Any
+
+import torch
+
+from jcw_core.formats.torch_import.exported import Operator
+from jcw_core.formats.torch_import.translation import Obstacle, Padded, Translation, Value
+from jcw_core.formats.windows import with_last_windows
+
+_Pair = tuple[int, int]
+
+
+def _pair(value: Any) -> _Pair:
+    values = [value, value] if isinstance(value, int) else list(value)
+    if len(values) == 1:
+        values *= 2
+    if len(values) != 2 or not all(isinstance(v, int) for v in values):
+        raise Obstacle(f"{value!r:.40} is no pair of whole numbers; only two axes have a place")
+    return values[0], values[1]
+
+
+def _only(operator: Operator, **expected: Any) -> None:
+    """Refuse an argument that asks for more than a network can say."""
+    for key, value in expected.items():
+        found = operator.arguments.get(key, value)
+        if (list(found) if isinstance(found, (list, tuple)) else found) != value:
+            raise Obstacle(f"{operator.op} with {key} = {found!r:.40} has no place in a network")
+
+
+def _conv2d(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    if _pair(a["dilation"]) != (1, 1):
+        raise Obstacle(f"a convolution with dilation {a['dilation']} has no place in a network")
+    (source, outer), weight = net.padded(a["input"]), net.constant(a["weight"])
+    padding = _same_padding(weight.shape[2:]) if a["padding"] == "same" else _sides(a["padding"])
+    weights = {"weight": weight} | ({} if a["bias"] is None else {"bias": net.constant(a["bias"])})
+    return net.append_weighted(
+        operator, a["weight"], "conv2d", source, weights,
+        out_channels=len(weight), kernel_size=_pair(weight.shape[2:]), stride=_pair(a["stride"]),
+        padding=_sum_of(outer, padding), groups=int(a["groups"]), bias="bias" in weights,
+    )  # fmt: skip
+
+
+def _linear(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    source, weight = net.node(a["input"]), net.constant(a["weight"])
+    weights = {"weight": weight} | ({} if a["bias"] is None else {"bias": net.constant(a["bias"])})
+    return net.append_weighted(
+        operator, a["weight"], "linear", source, weights, out_features=len(weight), bias="bias" in weights
+    )
+
+
+def _batch_norm(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    if a["running_mean"] is None or a["running_var"] is None:
+        raise Obstacle("a batch norm without running statistics depends on the batch")
+    mean, variance = net.constant(a["running_mean"]), net.constant(a["running_var"])
+    weights = {
+        "weight": torch.ones_like(mean) if a["weight"] is None else net.constant(a["weight"]),
+        "bias": torch.zeros_like(mean) if a["bias"] is None else net.constant(a["bias"]),
+        "running_mean": mean,
+        "running_var": variance,
+    }
+    named = a["running_mean"] if a["weight"] is None else a["weight"]
+    return net.append_weighted(
+        operator, named, "batch_norm", net.node(a["input"]), weights, eps=float(a["eps"])
+    )
+
+
+def _activation(op: str, net: Translation, operator: Operator) -> Value:
+    return net.append(operator, op, net.node(operator.arguments["self"]))
+
+
+def _clip(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    low, high = (a["min_val"], a["max_val"]) if "min_val" in a else (a["min"], a["max"])
+    if low == 0 and high in (6, None):
+        return net.append(operator, "relu6" if high else "relu", net.node(a["self"]))
+    raise Obstacle(f"a clip to {low} and {high} has no place in a network; 0 and 6 has")
+
+
+def _sum(net: Translation, operator: Operator) -> Value:
+    _only(operator, alpha=1)
+    return _both("add", net, operator)
+
+
+def _both(op: str, net: Translation, operator: Operator) -> Value:
+    first, second = (net.node(operator.arguments[key]) for key in ("self", "other"))
+    if prod(net.builder.shape(first)) < prod(net.builder.shape(second)):
+        first, second = second, first  # the network's product has its factor of one value per channel second
+    return net.append(operator, op, first, second)
+
+
+def _cat(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    sources = [net.node(argument) for argument in a["tensors"]]
+    if a["dim"] % len(operator.shape) != 1:
+        raise Obstacle(f"a concatenation along axis {a['dim']} has no place in a network; along channels has")
+    return net.append(operator, "concat", *sources)
+
+
+_Sides = tuple[int, int, int, int]
+
+
+def _sides(padding: Any) -> _Sides:
+    """(top, left, bottom, right)."""
+    if isinstance(padding, str):
+        return 0, 0, 0, 0  # "valid"
+    return (*_pair(padding), *_pair(padding))
+
+
+def _same_padding(kernel: Any) -> _Sides:
+    """What torch calls same: at the ends of an axis half each, the larger half at the second."""
+    height, width = _pair(kernel)
+    return (height - 1) // 2, (width - 1) // 2, height // 2, width // 2
+
+
+def _sum_of(outer: tuple[int, ...], inner: _Sides) -> _Sides:
+    top, left, bottom, right = (one + other for one, other in zip(outer, inner, strict=True))
+    return top, left, bottom, right
+
+
+def _windows(operator: Operator, size: tuple[int, ...]) -> tuple[_Pair, _Pair, _Sides, bool]:
+    """Kernel, stride, padding, and whether the last windows hang over the edge."""
+    a = operator.arguments
+    kernel, padding = _pair(a["kernel_size"]), _sides(a["padding"])
+    stride = _pair(a["stride"]) if a["stride"] else kernel
+    wider = with_last_windows(padding, size, kernel, stride) if a["ceil_mode"] else padding
+    return kernel, stride, _sum_of(wider, (0, 0, 0, 0)), wider != padding
+
+
+def _max_pool(net: Translation, operator: Operator) -> Value:
+    if _pair(operator.arguments["dilation"]) != (1, 1):
+        raise Obstacle("a max pooling with a dilation has no place in a network")
+    source, outer = net.padded(operator.arguments["self"], fill=-inf)
+    height, width = net.builder.shape(source)[1:]
+    size = height + outer[0] + outer[2], width + outer[1] + outer[3]
+    kernel, stride, padding, _ = _windows(operator, size)
+    padding = _sum_of(outer, padding)
+    return net.append(operator, "max_pool", source, kernel_size=kernel, stride=stride, padding=padding)
+
+
+def _avg_pool(net: Translation, operator: Operator) -> Value:
+    _only(operator, divisor_override=None)
+    source, outer = net.padded(operator.arguments["self"])
+    height, width = net.builder.shape(source)[1:]
+    size = height + outer[0] + outer[2], width + outer[1] + outer[3]
+    kernel, stride, padding, hangs_over = _windows(operator, size)
+    if hangs_over:
+        raise Obstacle("a mean over windows that hang over the edge (ceil_mode) has no place in a network")
+    if any(padding):
+        _only(operator, count_include_pad=True)
+    padding = _sum_of(outer, padding)
+    return net.append(operator, "avg_pool", source, kernel_size=kernel, stride=stride, padding=padding)
+
+
+def _pad(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    if a.get("mode", "constant") != "constant":
+        raise Obstacle(f"padding that is {a['mode']} has no place in a network; constant has")
+    sides = [*a["pad"], *[0] * (4 - len(a["pad"]))]
+    if len(sides) != 4 or min(sides) < 0:
+        raise Obstacle(
+            f"padding by {a['pad']} has no place in a network; of height and width has, by 0 or more"
+        )
+    left, right, top, bottom = sides
+    source, outer = net.node(a["self"]), (top, left, bottom, right)
+    if not any(outer):
+        return source
+    return Padded(source, outer, float(a.get("value") or 0.0))
+
+
+def _adaptive_pool(net: Translation, operator: Operator) -> Value:
+    source = net.node(operator.arguments["self"])
+    wanted, (_, *found) = _pair(operator.arguments["output_size"]), net.builder.shape(source)
+    if wanted == (1, 1):
+        return net.append(operator, "global_avg_pool", source)
+    if any(size % out for size, out in zip(found, wanted, strict=True)):
+        raise Obstacle(f"an adaptive pooling of {tuple(found)} to {wanted} has windows of several sizes")
+    kernel = found[0] // wanted[0], found[1] // wanted[1]
+    if kernel == (1, 1):
+        return source
+    return net.append(operator, "avg_pool", source, kernel_size=kernel, stride=kernel, padding=(0, 0))
+
+
+def _mean(net: Translation, operator: Operator) -> Value:
+    a, source = operator.arguments, net.node(operator.arguments["self"])
+    rank = len(net.builder.shape(source)) + 1
+    if rank != 4 or sorted(axis % rank for axis in a["dim"] or ()) != [2, 3]:
+        raise Obstacle(
+            f"a mean over the axes {a['dim']} has no place in a network; over height and width has"
+        )
+    pooled = net.append(operator, "global_avg_pool", source)
+    return pooled if a["keepdim"] else net.append(operator, "flatten", pooled)
+
+
+def _reshaped(net: Translation, operator: Operator) -> Value:
+    source = net.node(operator.arguments.get("self", operator.arguments.get("input")))
+    shape, wanted = net.builder.shape(source), operator.shape[1:]
+    if wanted == shape:
+        return source
+    # Torch keeps an axis of one element where the network's vectors have none, as when axes go one by one.
+    if [size for size in wanted if size != 1] == [prod(shape)] and wanted[0] != 1 and len(wanted) < 3:
+        return net.append(operator, "flatten", source)
+    raise Obstacle(f"a change of shape from {shape} to {wanted} has no place in a network; a flat one has")
+
+
+def _unchanged(net: Translation, operator: Operator) -> Value:
+    _only(operator, train=False)
+    return net.value(
+        next(iter(operator.arguments[key] for key in ("self", "input") if key in operator.arguments))
+    )
+
+
+OPERATORS: Mapping[str, Callable[[Translation, Operator], Value]] = {
+    "conv2d": _conv2d,
+    "linear": _linear,
+    "batch_norm": _batch_norm,
+    **{
+        op: partial(_activation, op)
+        for op in ("relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu")
+    },
+    "hardtanh": _clip,
+    "clamp": _clip,
+    "add": _sum,
+    "mul": partial(_both, "mul"),
+    "cat": _cat,
+    "concat": _cat,
+    "max_pool2d": _max_pool,
+    "avg_pool2d": _avg_pool,
+    "adaptive_avg_pool2d": _adaptive_pool,
+    "mean": _mean,
+    **dict.fromkeys(("pad", "constant_pad_nd"), _pad),
+    **dict.fromkeys(("flatten", "view", "reshape", "squeeze", "unsafe_view"), _reshaped),
+    **dict.fromkeys(("dropout", "feature_dropout", "alias", "clone", "contiguous", "detach"), _unchanged),
+}
+"""By operator, without its overload. What is not here is an obstacle, and is named."""

@@ -1,0 +1,158 @@
+"""A network under construction: what every value of an exported module is in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, fx
+
+from jcw_core.errors import FormatError
+from jcw_core.formats.torch_import.exported import Exported, Operator
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.model import Model
+from jcw_core.network.operations import Attribute
+
+
+class Obstacle(Exception):  # noqa: N818  collected, and told of together
+    """Something that has no place in a network; ``is_new`` unless it only follows from an earlier one."""
+
+    def __init__(self, message: str, *, is_new: bool = True) -> None:
+        super().__init__(message)
+        self.is_new = is_new
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """A node with a constant around its planes, which is part of the windows that read it.
+
+    Args:
+        source: a node of the network.
+        sides: (top, left, bottom, right).
+        fill: the constant.
+    """
+
+    source: str
+    sides: tuple[int, int, int, int]
+    fill: float
+
+
+Value = str | Tensor | Padded | list[Any] | None
+"""A node of the network by name, a tensor that does not depend on the image, one to be padded, several values, or what
+had no place."""
+
+
+class Translation:
+    """A network under construction.
+
+    Args:
+        exported: what is translated.
+        name: of the network.
+    """
+
+    def __init__(self, exported: Exported, name: str) -> None:
+        self._exported = exported
+        self.builder = NetworkBuilder(name, exported.input_shape)
+        self._values: dict[str, Value] = {**exported.tensors, exported.input: self.builder.last}
+        self._weights: dict[str, NDArray[np.float32]] = {}
+        self._names = {self.builder.last, "output"}
+        self._layers: dict[str, str] = {}
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        self._values[name] = value
+
+    def give_up(self, name: str) -> None:
+        """Note that a value has no place, so that what reads it is no obstacle of its own."""
+        self._values[name] = None
+
+    def value(self, argument: Any) -> Value:
+        """What an argument of an operator stands for."""
+        if not isinstance(argument, fx.Node):
+            raise Obstacle(f"reads {argument!r:.40}, expected a tensor")
+        found = self._values.get(argument.name)
+        if found is None:
+            raise Obstacle(f"reads {argument.name}", is_new=False)
+        return found
+
+    def node(self, argument: Any) -> str:
+        """The node that an argument stands for."""
+        found = self.value(argument)
+        if isinstance(found, Padded):
+            raise Obstacle("reads padded planes; only convolutions and poolings do")
+        if not isinstance(found, str):
+            raise Obstacle("reads a constant, expected a value that depends on the image")
+        return found
+
+    def padded(self, argument: Any, fill: float = 0.0) -> tuple[str, tuple[int, int, int, int]]:
+        """The node that an argument of a window stands for, and how much of ``fill`` is to be put around it."""
+        found = self.value(argument)
+        if not isinstance(found, Padded):
+            return self.node(argument), (0, 0, 0, 0)
+        if found.fill != fill:
+            raise Obstacle(f"reads planes padded with {found.fill:g}, expected {fill:g}")
+        return found.source, found.sides
+
+    def constant(self, argument: Any) -> Tensor:
+        """The tensor that an argument stands for, which does not depend on the image."""
+        found = self.value(argument)
+        if not isinstance(found, Tensor):
+            raise Obstacle(f"reads {argument.name}, which depends on the image, as weights")
+        return found
+
+    def append(self, operator: Operator, op: str, *sources: str, **attributes: Attribute) -> str:
+        """Append a node that is named after an operator."""
+        return self.builder.add(self._free(_plain(operator.name)), op, *sources, **attributes)
+
+    def append_weighted(
+        self,
+        operator: Operator,
+        weight: Any,
+        op: str,
+        source: str,
+        weights: dict[str, Tensor],
+        **attributes: Attribute,
+    ) -> str:
+        """Append a node with weights, named after the module that holds them.
+
+        Args:
+            operator: its module names the node, where that has a weight of its own.
+            weight: the argument whose owner names the node where not.
+            weights: by key, e.g. ``weight``.
+        """
+        value = getattr(weight, "name", "")
+        owner, _, key = self._exported.parameters.get(value, "").rpartition(".")
+        # Torch has one name for a weight that two modules share.
+        if f"{operator.module}.{key}" in self._exported.names:
+            owner = operator.module
+        name = self._free(_plain(owner) or op)
+        first = self._layers.setdefault(self._exported.same.get(value, value), name)
+        if first != name and op in ("conv2d", "linear"):
+            attributes["shares"] = first
+        added = self.builder.add(name, op, source, **attributes)
+        for key, tensor in weights.items():
+            self._weights[f"{name}.{key}"] = tensor.float().numpy().copy()
+        return added
+
+    def _free(self, stem: str) -> str:
+        """A name that no node has yet: a module that is called twice makes two."""
+        name, number = stem, 1
+        while name in self._names:
+            number += 1
+            name = f"{stem}_{number}"
+        self._names.add(name)
+        return name
+
+    def model(self) -> Model:
+        """The network that ends with the module's output, without what it does not depend on."""
+        output = self._values[self._exported.output]
+        if not isinstance(output, str):
+            raise FormatError("the output does not depend on the image")
+        network = self.builder.build(output=output)
+        return Model(network, self._weights)
+
+
+def _plain(path: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.]+", "_", path).strip("._")

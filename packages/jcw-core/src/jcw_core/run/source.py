@@ -1,0 +1,58 @@
+"""The network that a recipe names, with its weights where it brings some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jcw_core.errors import JcwError
+from jcw_core.formats.network_file import read_model, read_network
+from jcw_core.formats.weights_file import with_weights
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+from jcw_core.network.operations import Shape
+from jcw_core.protocols import Dataset
+from jcw_core.recipe.recipe import Recipe
+from jcw_core.registry import Registry
+
+
+def network_of(recipe: Recipe, registry: Registry, data: Dataset) -> Network | Model:
+    """The network at full width; a ``Model`` where the recipe brings weights.
+
+    Raises:
+        RecipeError: it cannot be made, or the weights do not fit; names the line and the key.
+    """
+    wanted, where = recipe.network, recipe.where.inside("network")
+    key = next(key for key in ("backbone", "file", "module") if getattr(wanted, key))
+    try:
+        found = _source(recipe, registry, data)
+    except JcwError as error:
+        raise where.error(key, str(error)) from None
+    if wanted.weights is None or isinstance(found, Model):
+        return found
+    try:
+        return with_weights(found, wanted.weights)
+    except JcwError as error:
+        raise where.error("weights", str(error)) from None
+
+
+def _source(recipe: Recipe, registry: Registry, data: Dataset) -> Network | Model:
+    wanted = recipe.network
+    shape = wanted.shape[1:] or data.image_shape
+    if wanted.module:
+        return _from_module(wanted.module, shape, recipe.path.parent, wanted.weights)
+    if wanted.file is not None:
+        if wanted.file.suffix.lower() == ".onnx":
+            return read_model(wanted.file, wanted.shape or None)
+        return read_network(wanted.file)
+    channels, height, _ = shape
+    return registry.backbones[wanted.backbone].build(
+        num_classes=len(data.classes), width=wanted.width, input_size=height, in_channels=channels
+    )
+
+
+def _from_module(name: str, shape: Shape, folder: Path, weights: Path | None) -> Model:
+    try:
+        from jcw_core.formats.torch_import.named import model_of
+    except ImportError:
+        raise JcwError("torch modules need torch: pip install 'jcw-core[supernet]'") from None
+    return model_of(name, shape, folder, weights)

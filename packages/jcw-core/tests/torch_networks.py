@@ -1,0 +1,301 @@
+"""Networks as people write them in torch, small: what the importer has to take as it is. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+import torch.nn.functional as F  # noqa: N812  the name everybody knows
+from torch import Tensor, nn
+
+
+def conv_norm(
+    inputs: int,
+    outputs: int,
+    kernel: int = 3,
+    stride: int = 1,
+    *,
+    groups: int = 1,
+    act: nn.Module | None = None,
+) -> nn.Sequential:
+    parts = [
+        nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False),
+        nn.BatchNorm2d(outputs),
+    ]
+    return nn.Sequential(*parts, *([] if act is None else [act]))
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = None
+        if stride != 1 or inputs != width:
+            self.downsample = conv_norm(inputs, width, 1, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        identity = x if self.downsample is None else self.downsample(x)
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        out += identity
+        return self.relu(out)
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, inputs: int, width: int, stride: int, groups: int = 1) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, groups=groups, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(4 * width)
+        self.downsample = None
+        if stride != 1 or inputs != 4 * width:
+            self.downsample = conv_norm(inputs, 4 * width, 1, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = F.relu(self.bn1(self.conv1(x)))
+        out = F.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
+        return F.relu(out + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet(nn.Module):
+    def __init__(self, block: Callable[..., nn.Module], growth: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 8, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(8)
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        self.layer1 = nn.Sequential(block(8, 8, 1), block(8 * growth, 8, 1))
+        self.layer2 = nn.Sequential(block(8 * growth, 12, 2))
+        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
+        self.fc = nn.Linear(12 * growth, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
+        x = self.layer2(self.layer1(x))
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+class InvertedResidual(nn.Module):
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        stride: int,
+        act: type[nn.Module],
+        *,
+        squeeze: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        hidden = 4 * inputs
+        self.conv = nn.Sequential(
+            conv_norm(inputs, hidden, 1, act=act()),
+            conv_norm(hidden, hidden, 3, stride, groups=hidden, act=act()),
+            *([] if squeeze is None else [squeeze]),
+            conv_norm(hidden, outputs, 1),
+        )
+        self.residual = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.conv(x) if self.residual else self.conv(x)
+
+
+class SqueezeExcite(nn.Module):
+    def __init__(self, channels: int, squeezed: int, act: nn.Module, gate: nn.Module) -> None:
+        super().__init__()
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.fc1 = nn.Conv2d(channels, squeezed, 1)
+        self.fc2 = nn.Conv2d(squeezed, channels, 1)
+        self.act, self.gate = act, gate
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = self.gate(self.fc2(self.act(self.fc1(self.avgpool(x)))))
+        return scale * x
+
+
+class MobileNetV1(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = nn.Sequential(
+            conv_norm(3, 8, 3, 2, act=nn.ReLU()),
+            *(conv_norm(8, 8, groups=8, act=nn.ReLU()), conv_norm(8, 12, 1, act=nn.ReLU())),
+            *(conv_norm(12, 12, 3, 2, groups=12, act=nn.ReLU()), conv_norm(12, 16, 1, act=nn.ReLU())),
+            nn.AvgPool2d(8),
+        )
+        self.fc = nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(self.model(x).view(-1, 16))
+
+
+class MobileNetV2(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            conv_norm(3, 8, 3, 2, act=nn.ReLU6(inplace=True)),
+            InvertedResidual(8, 8, 1, nn.ReLU6),
+            InvertedResidual(8, 12, 2, nn.ReLU6),
+            InvertedResidual(12, 12, 1, nn.ReLU6),
+            conv_norm(12, 20, 1, act=nn.ReLU6()),
+        )
+        self.classifier = nn.Sequential(nn.Dropout(0.2), nn.Linear(20, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.adaptive_avg_pool2d(self.features(x), (1, 1))
+        return self.classifier(torch.flatten(x, 1))
+
+
+class MobileNetV3(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        squeeze = [SqueezeExcite(n, 8, nn.ReLU(), nn.Hardsigmoid()) for n in (32, 48)]
+        self.features = nn.Sequential(
+            conv_norm(3, 8, 3, 2, act=nn.Hardswish(inplace=True)),
+            InvertedResidual(8, 12, 2, nn.ReLU, squeeze=squeeze[0]),
+            InvertedResidual(12, 12, 1, nn.Hardswish, squeeze=squeeze[1]),
+        )
+        self.classifier = nn.Sequential(nn.Linear(12, 16), nn.Hardswish(), nn.Dropout(), nn.Linear(16, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classifier(self.features(x).mean([2, 3]))
+
+
+class EfficientNet(nn.Module):
+    """With Swish written out, as the port that most people have does."""
+
+    class Swish(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * torch.sigmoid(x)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = conv_norm(3, 8, 3, 2, act=nn.SiLU(inplace=True))
+        self.blocks = nn.ModuleList(
+            InvertedResidual(8, n, 1, self.Swish, squeeze=SqueezeExcite(32, 2, self.Swish(), nn.Sigmoid()))
+            for n in (8, 12)
+        )
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Linear(12, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.fc(self.pool(x).flatten(start_dim=1))
+
+
+class Vgg(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        inputs = 3
+        for width in (8, "M", 12, "M", 16, 16, "M"):
+            if isinstance(width, int):
+                layers += [nn.Conv2d(inputs, width, 3, padding=1), nn.ReLU(True)]
+                inputs = width
+            else:
+                layers.append(nn.MaxPool2d(2, 2))
+        self.features = nn.Sequential(*layers)
+        self.avgpool = nn.AdaptiveAvgPool2d((2, 2))
+        self.classifier = nn.Sequential(
+            nn.Linear(16 * 2 * 2, 24), nn.ReLU(True), nn.Dropout(), nn.Linear(24, 5)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classifier(torch.flatten(self.avgpool(self.features(x)), 1))
+
+
+class Fire(nn.Module):
+    def __init__(self, inputs: int, squeezed: int, expanded: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Conv2d(inputs, squeezed, 1)
+        self.expand1x1 = nn.Conv2d(squeezed, expanded, 1)
+        self.expand3x3 = nn.Conv2d(squeezed, expanded, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.squeeze(x))
+        return torch.cat([F.relu(self.expand1x1(x)), F.relu(self.expand3x3(x))], 1)
+
+
+class SqueezeNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 8, 3, 2),
+            nn.ReLU(True),
+            nn.MaxPool2d(3, 2, ceil_mode=True),
+            Fire(8, 5, 8),
+            Fire(16, 6, 12),
+        )
+        self.classifier = nn.Sequential(
+            nn.Dropout(), nn.Conv2d(24, 5, 1), nn.ReLU(True), nn.AdaptiveAvgPool2d(1)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.flatten(self.classifier(self.features(x)), 1)
+
+
+class DenseLayer(nn.Module):
+    def __init__(self, inputs: int, growth: int) -> None:
+        super().__init__()
+        self.norm1 = nn.BatchNorm2d(inputs)
+        self.conv1 = nn.Conv2d(inputs, 2 * growth, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(2 * growth)
+        self.conv2 = nn.Conv2d(2 * growth, growth, 3, padding=1, bias=False)
+
+    def forward(self, features: list[Tensor]) -> Tensor:
+        x = torch.cat(features, 1)
+        return self.conv2(F.relu(self.norm2(self.conv1(F.relu(self.norm1(x))))))
+
+
+class DenseNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv0 = nn.Conv2d(3, 8, 3, 2, 1, bias=False)
+        self.block = nn.ModuleList(DenseLayer(8 + 5 * i, 5) for i in range(3))
+        self.norm5 = nn.BatchNorm2d(23)
+        self.transition = nn.Sequential(nn.Conv2d(23, 11, 1, bias=False), nn.AvgPool2d(2, 2))
+        self.classifier = nn.Linear(11, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = [self.conv0(x)]
+        for layer in self.block:
+            features.append(layer(features))
+        x = self.transition(F.relu(self.norm5(torch.cat(features, 1)), inplace=True))
+        return self.classifier(F.adaptive_avg_pool2d(x, (1, 1)).squeeze(-1).squeeze(-1))
+
+
+NETWORKS: Mapping[str, Callable[[], nn.Module]] = {
+    "resnet18": lambda: ResNet(BasicBlock, 1),
+    "resnet50": lambda: ResNet(Bottleneck, 4),
+    "resnext": lambda: ResNet(lambda *sizes: Bottleneck(*sizes, groups=4), 4),
+    "mobilenet_v1": MobileNetV1,
+    "mobilenet_v2": MobileNetV2,
+    "mobilenet_v3": MobileNetV3,
+    "efficientnet_b0": EfficientNet,
+    "vgg11": Vgg,
+    "squeezenet": SqueezeNet,
+    "densenet121": DenseNet,
+}
+"""By the name of what each is a small version of."""
+
+
+def trained(module: nn.Module, seed: int = 0) -> nn.Module:
+    """``module`` with statistics and scales as after training, so that no two channels are alike."""
+    rng = torch.Generator().manual_seed(seed)
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            for tensor, low, high in (
+                (part.weight, 0.5, 1.5),
+                (part.bias, -0.5, 0.5),
+                (part.running_mean, -0.5, 0.5),
+                (part.running_var, 0.5, 2),
+            ):
+                tensor.data.uniform_(low, high, generator=rng)
+    return module.eval()
