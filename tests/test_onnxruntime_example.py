@@ -78,7 +78,7 @@ def test_the_readme_does_what_it_shows(installed: Path, tmp_path: Path) -> None:
         onnxruntime.__version__,
     )
     assert all((grid.ms[1:] > 0).all() for grid in table.grids if len(grid.axes) == 1)
-    assert table.whole["mobilenet_v2"].scale > 0
+    assert table.end_to_end["mobilenet_v2"].scale > 0
     assert "5 networks, run whole" in printed[-1]
 
 

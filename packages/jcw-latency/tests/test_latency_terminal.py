@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from latency_samples import SyntheticDevice, quick_options
 
 from jcw_core.cli.main import build
+from jcw_core.errors import FormatError
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.registry import Registry
 from jcw_latency import profile
@@ -19,6 +20,7 @@ from jcw_latency import profile
 ODD = "\x1b]0;title\x07 \x1b[31mred \x9b2J \u202eback \x7f"
 
 
+@pytest.mark.parametrize("odd", ["names of files", "strings in files"])
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -34,23 +36,27 @@ ODD = "\x1b]0;title\x07 \x1b[31mred \x9b2J \u202eback \x7f"
     ],
 )
 def test_escapes_in_files_are_not_printed(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What a file is called is shown without them; a table that holds some was not written by jcw, and is refused."""
     monkeypatch.chdir(tmp_path)
-    net = NetworkBuilder(f"net {ODD}", (1, 8, 8))
-    net.conv(f"conv {ODD}", 8, 3)
+    net = NetworkBuilder("net", (1, 8, 8))
+    net.conv("conv1", 8, 3)
     net.conv("conv2", 8, 3)
     table = profile(net.build(), SyntheticDevice(), quick_options(), rng=np.random.default_rng(0))
-    device = replace(table.device, cpu=ODD, isa=ODD, versions={ODD: ODD})
-    table = replace(table, device=device, settings={**table.settings, f"note{ODD}": ODD})
+    if odd == "strings in files":
+        device = replace(table.device, cpu=ODD, isa=ODD, versions={ODD: ODD})
+        table = replace(table, device=device, settings={**table.settings, f"note{ODD}": ODD})
     table.write(tmp_path / f"table{ODD}")
-    other = replace(device, cpu=f"{ODD} too") if arguments[1] == "diff" else device
+    other = replace(table.device, cpu="another") if arguments[1] == "diff" else table.device
     replace(table, device=other).write(tmp_path / f"other{ODD}")
     (tmp_path / f"a{ODD}").write_text(json.dumps({"widths": {}, "densities": {}}))
     names = {"TABLE": "table", "OTHER": "other", "ARCHITECTURE": "a", "MISSING": "none", "JOINED": "joined"}
     given = [names[word] + ODD if word in names else word for word in arguments]
     done = CliRunner().invoke(build(Registry()), given)
-    if "MISSING" not in arguments:
+    if "MISSING" not in arguments and odd == "names of files":
         assert done.exception is None, done.exception
         assert done.output
+    elif "TABLE" in arguments and odd == "strings in files":
+        assert isinstance(done.exception, FormatError)
     assert all(c == "\n" or c.isprintable() for c in done.output)

@@ -8,8 +8,11 @@ import glob
 import hashlib
 import json
 import os
+import struct
 import tempfile
 import time
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +24,16 @@ _WHOLE = 256 * 2**20
 """Files up to this size are hashed by content, larger ones by name, size and time."""
 _TEMPORARY = ".jcw-part"
 """End of the names of files that are being written: no other program makes files of this name."""
+_PIECE = 2**16
+"""Bytes of an archive's member that are inflated at a time."""
+_DAMAGE: tuple[type[Exception], ...] = (
+    OSError, EOFError, ValueError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile
+)  # fmt: skip
+"""What reading a member raises depends on how it was packed; RuntimeError: encrypted, or in an unknown way."""
+with suppress(ImportError):  # a Python without it, where zipfile does not read such members either
+    from lzma import LZMAError
+
+    _DAMAGE += (LZMAError,)
 _OLD = 60.0
 """Seconds without a change after which a temporary file that nobody has locked was abandoned."""
 
@@ -140,6 +153,31 @@ def read_json(path: Path, *, kind: str | None = None, objects: Sequence[str] = (
                 f"{path}: {key} is {document.get(key)!r:.60}, expected an object; make it again"
             )
     return document
+
+
+def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    """Read one member of a .zip, by pieces: memory goes to what is there, not to what is claimed or packed.
+
+    Args:
+        archive: open.
+        name: of the member.
+        most: bytes that it may have.
+
+    Raises:
+        KeyError: there is no such member.
+        BadZipFile: it is damaged, too long, encrypted or packed in a way that this Python does not know.
+    """
+    info = archive.getinfo(name)
+    if info.file_size > most:
+        raise zipfile.BadZipFile(f"claims {info.file_size} bytes, expected at most {most}")
+    content = bytearray()
+    try:
+        with archive.open(info) as stream:
+            while piece := stream.read(_PIECE):
+                content += piece
+    except _DAMAGE as error:
+        raise zipfile.BadZipFile(str(error) or "it is damaged") from None
+    return bytes(content)
 
 
 def digest(path: Path) -> str:

@@ -12,6 +12,7 @@ from jcw_core.cli.text import echo
 from jcw_core.errors import JcwError, RecipeError
 from jcw_core.names import printable
 from jcw_core.plugin_checks import build_network
+from jcw_core.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from jcw_core.recipe.recipe import Recipe
-    from jcw_core.registry import Registry
 
 
 @click.command()
@@ -72,6 +72,8 @@ def run(
     with continues_from(directory.root), TerminalProgress() as progress:
         registry.add("terminal-progress", progress)
         run_stages(context, until, progress.stage)
+    if until == "report":
+        _say_summaries(registry, directory.path("report.json"))
     page = directory.path("report.html")
     made, place = ("report", page) if until == "report" else ("run", directory.root)
     echo(f"{made}: {place.absolute()}")
@@ -168,7 +170,8 @@ def recipe(registry: Registry) -> None:
 
 @click.command()
 @click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
-def show(run_directory: Path) -> None:
+@click.make_pass_decorator(Registry, ensure=True)
+def show(registry: Registry, run_directory: Path) -> None:
     """Print the models of a finished run: RUN is its folder, e.g. runs/quickstart."""
     from jcw_core.cli.text import print_table
     from jcw_core.errors import FormatError
@@ -181,6 +184,19 @@ def show(run_directory: Path) -> None:
         print_table(_models(report))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"{path}: not a report ({error!r}); run its recipe again") from None
+    _say_summaries(registry, path)
+
+
+def _say_summaries(registry: Registry, path: Path) -> None:
+    """What the sections of a report say of it in a line each."""
+    from jcw_core.files import read_json
+    from jcw_core.protocols import Summarizing
+
+    report = read_json(path)
+    for section in sorted(registry.report_sections.values(), key=lambda section: section.order):
+        data = report.get(section.name)
+        if isinstance(section, Summarizing) and isinstance(data, dict) and (line := section.summary(data)):
+            echo(line)
 
 
 def _models(report: Mapping[str, Any]) -> Table:

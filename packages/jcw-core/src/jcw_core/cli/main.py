@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from contextlib import suppress
 from io import StringIO
+from typing import TextIO
 
 import click
 
@@ -12,7 +14,7 @@ from jcw_core import providers
 from jcw_core.cli.background import leave
 from jcw_core.cli.interrupts import raise_interrupts
 from jcw_core.cli.text import echo
-from jcw_core.errors import JcwError
+from jcw_core.errors import JcwError, JcwWarning
 from jcw_core.registry import Registry
 
 
@@ -55,6 +57,7 @@ def _run() -> int:
         # Bytes of a path that are no characters can still be shown.
         with suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    _show_warnings_as_lines()
     try:
         command = build(Registry())
         raise_interrupts()
@@ -79,6 +82,26 @@ def _run() -> int:
     except RecursionError as error:
         _say("what was given is nested too deeply", error)
     return 2
+
+
+def _show_warnings_as_lines() -> None:
+    """Print what is meant for users without the file and the line of the code that says it."""
+    usual = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, JcwWarning):
+            echo(f"jcw: warning: {' '.join(str(message).split())}", err=True)
+        else:
+            usual(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
 
 
 def _say(message: str, error: BaseException) -> None:

@@ -74,7 +74,12 @@ class TerminalProgress:
 
     @hookimpl
     def jcw_progress(self, event: ProgressEvent) -> None:
-        """Advance the bar, or print a line when the last is old enough."""
+        """Advance the bar, or print a line when the last is old enough; a message is printed and stays."""
+        if not event.total:
+            self._console.print(
+                f"  {event.stage}: {event.detail}", highlight=False, markup=False, soft_wrap=True
+            )
+            return
         key = (event.stage, event.unit, event.total)
         if key != self._key:
             self._finish()

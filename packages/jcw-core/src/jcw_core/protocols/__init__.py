@@ -7,7 +7,7 @@ from jcw_core.protocols.datasets import Dataset, DatasetPlugin
 from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin
 from jcw_core.protocols.models import Backbone, Exporter
 from jcw_core.protocols.planning import Advising, Checking, Planning
-from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run
+from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run, Summarizing
 from jcw_core.protocols.search import Evaluator, Selection
 from jcw_core.protocols.stages import Delegating, Progress, Stage
 
@@ -33,4 +33,5 @@ __all__ = [
     "Run",
     "Selection",
     "Stage",
+    "Summarizing",
 ]

@@ -146,3 +146,11 @@ class ReportSection(Protocol):
 
     def html(self, data: Mapping[str, Any]) -> str:
         """HTML of the section's body; see ``jcw_core.report.charts`` for plots."""
+
+
+@runtime_checkable
+class Summarizing(Protocol):
+    """What a ``ReportSection`` may have besides: a line for the end of ``jcw run`` and for ``jcw show``."""
+
+    def summary(self, data: Mapping[str, Any]) -> str:
+        """The line for what ``data`` returned, or ``""``."""

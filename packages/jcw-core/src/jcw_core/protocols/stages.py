@@ -69,7 +69,7 @@ class Progress:
     Args:
         stage: its name.
         unit: what is counted: ``"generation"``, ``"epoch"``, ``"layer"``, ``"model"``.
-        done, total: counts.
+        done, total: counts; a total of 0 makes ``detail`` a message that stays in view.
         detail: a few words, e.g. ``"error 12.3 %"``.
     """
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from jcw_core.cli.text import echo, print_table
-from jcw_latency.commands.options import PATH
+from jcw_latency.commands.arguments import PATH
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from jcw_latency.table.end_to_end import WholeRun
+    from jcw_latency.table.end_to_end import EndToEndFit
 
 
 @click.group()
@@ -33,8 +33,8 @@ def show(file: Path) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in device.versions.items())
     echo(f"{device.name}: {device.cpu}, {device.isa}, {device.threads} thread(s), {versions}")
     for network in read.networks:
-        whole = read.whole.get(network.name)
-        run = f": whole run = {_curve(whole)}" if whole else ""
+        fit = read.end_to_end.get(network.name)
+        run = f": whole run = {_curve(fit)}" if fit else ""
         echo(f"network {network.name}, input {' x '.join(map(str, network.input_shape))}{run}")
     for key, value in read.settings.items():
         echo(f"{key}: {value}")
@@ -87,10 +87,10 @@ def merge(files: tuple[Path, ...], output: Path) -> None:
     echo(f"{output}: {', '.join(n.name for n in joined.networks)}, {len(joined.grids)} layers")
 
 
-def _curve(whole: WholeRun) -> str:
-    bend = f" + {whole.bend:.4f} / ms x layers^2" if whole.bend else ""
-    start = f", in proportion below {whole.smallest_ms:.4f} ms of layers" if whole.smallest_ms else ""
-    return f"{whole.scale:.3f} x layers{bend} + {whole.overhead_ms:.4f} ms{start}"
+def _curve(fit: EndToEndFit) -> str:
+    quadratic = f" + {fit.quadratic:.4f} / ms x layers^2" if fit.quadratic else ""
+    start = f", in proportion below {fit.smallest_ms:.4f} ms of layers" if fit.smallest_ms else ""
+    return f"{fit.scale:.3f} x layers{quadratic} + {fit.overhead_ms:.4f} ms{start}"
 
 
 def _table(*heads: str) -> Table:

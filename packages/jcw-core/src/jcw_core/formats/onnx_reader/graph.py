@@ -30,10 +30,17 @@ _FEW = 64
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A tensor whose shape is known, and its values where it is small and lies in the file."""
+    """A tensor whose shape is known, and its values where it is small and lies in the file.
+
+    Args:
+        dims: its shape.
+        values: None where it is large or lies elsewhere.
+        precision: name of its type of numbers, such as ``float16``; ``""`` for one that is not read from a file.
+    """
 
     dims: Shape
     values: NDArray[Any] | None = None
+    precision: str = ""
 
     @property
     def scalar(self) -> float | None:
@@ -100,6 +107,7 @@ class Graph:
         input, output: names of values.
         batch: images per call, 1 where it is left open.
         input_shape: without the batch axis.
+        precision: name of the input's type of numbers, such as ``float32``.
         operators: those that the output depends on, in the file's order.
         constants: by the name of their value.
     """
@@ -108,6 +116,7 @@ class Graph:
     output: str
     batch: int
     input_shape: Shape
+    precision: str
     operators: tuple[Operator, ...]
     constants: Mapping[str, Constant]
 
@@ -126,7 +135,8 @@ def read_graph(path: Path) -> Graph:
     source = _only("input", [value for value in graph.input if value.name not in constants])
     output = _text(_only("output", graph.output).name)
     batch, shape = _input_shape(source)
-    return Graph(_text(source.name), output, batch, shape, _needed(graph, output), constants)
+    precision = _precision(source.type.tensor_type.elem_type)
+    return Graph(_text(source.name), output, batch, shape, precision, _needed(graph, output), constants)
 
 
 def _parse(path: Path) -> ModelProto:
@@ -218,6 +228,14 @@ def _attribute(attribute: AttributeProto) -> Any:
     return _constant(attribute.t) if attribute.type == kind.TENSOR else None
 
 
+def _precision(data_type: int) -> str:
+    from onnx import TensorProto
+
+    known: dict[int, str] = {number: name.lower() for name, number in TensorProto.DataType.items()}
+    found = known.get(data_type, "undefined")
+    return {"float": "float32", "double": "float64"}.get(found, found)
+
+
 def _constant(tensor: TensorProto) -> Constant:
     from onnx import numpy_helper
 
@@ -225,9 +243,9 @@ def _constant(tensor: TensorProto) -> Constant:
     if min(dims, default=0) < 0:
         raise FormatError(f"tensor {tensor.name!r} has the shape {dims}")
     if prod(dims) > _FEW or tensor.data_location == type(tensor).EXTERNAL:
-        return Constant(dims)
+        return Constant(dims, None, _precision(tensor.data_type))
     try:
         values = np.asarray(numpy_helper.to_array(tensor))
     except (ValueError, TypeError, KeyError) as error:
         raise FormatError(f"tensor {tensor.name!r} of shape {dims} is damaged ({error})") from None
-    return Constant(dims, values if values.dtype.kind in "iuf" else None)
+    return Constant(dims, values if values.dtype.kind in "iuf" else None, _precision(tensor.data_type))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
-from jcw_core.errors import FormatError, NetworkError
+from jcw_core.errors import FormatError, JcwWarning, NetworkError
+from jcw_core.formats.onnx_reader.differences import differences
 from jcw_core.formats.onnx_reader.graph import Graph, Operator, read_graph
 from jcw_core.formats.onnx_reader.layers import LAYERS
 from jcw_core.formats.onnx_reader.pointwise import POINTWISE
@@ -19,7 +21,9 @@ _KNOWN = {**LAYERS, **POINTWISE, **SHAPES}
 def read_onnx(path: Path) -> Network:
     """The network that an ONNX file holds, for its cost: weights are not read, so nothing that they say is kept.
 
-    Every operator that the output depends on has a place in the network, or is an error.
+    Every operator that the output depends on has a place in the network, or is an error. Where the network is
+    another than the file's all the same, as in half precision or with weights that layers share, a
+    ``JcwWarning`` says so.
 
     Args:
         path: a model with one input (images, channels, height, width), of a fixed size but for the
@@ -34,14 +38,18 @@ def read_onnx(path: Path) -> Network:
         FormatError: the file is damaged, or holds an operator that has no place, which is named.
     """
     try:
+        graph = read_graph(path)
         # The bytes of a file's name need not be characters, which those of a network are.
-        return _translated(read_graph(path), os.fsencode(path.stem).decode(errors="replace"))
+        net = Translation(graph, os.fsencode(path.stem).decode(errors="replace"))
+        network = _translated(graph, net)
     except (FormatError, NetworkError) as error:
         raise FormatError(f"{path}: {error}") from None
+    for difference in differences(graph, net):
+        warnings.warn(f"{path}: {difference}", JcwWarning, stacklevel=2)
+    return network
 
 
-def _translated(graph: Graph, name: str) -> Network:
-    net = Translation(graph, name)
+def _translated(graph: Graph, net: Translation) -> Network:
     for operator in graph.operators:
         try:
             _translate(net, operator)

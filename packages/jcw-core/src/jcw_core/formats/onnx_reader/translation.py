@@ -12,7 +12,8 @@ from jcw_core.network.operations import Attribute, Shape
 
 _LONGEST = 100
 """Characters of a node's name."""
-_WEIGHTED = ("Conv", "Gemm", "MatMul", "BatchNormalization")
+WEIGHTED = ("Conv", "Gemm", "MatMul", "BatchNormalization")
+"""Operators whose second input is a weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class Translation:
     def _name(self, operator: Operator) -> str:
         """A free name: that of the layer whose weights it reads, or its own without signs that mean something."""
         name = operator.name
-        if operator.op in _WEIGHTED:
+        if operator.op in WEIGHTED:
             owner, _, kind = operator.input(1).rpartition(".")
             name = owner if kind == "weight" else name.removesuffix(f"/{operator.op}")
         stem = _plain(name) or operator.op
