@@ -132,6 +132,19 @@ def test_a_finished_run_does_nothing_again(finished: Path, workspace: Path) -> N
     assert before == {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
 
 
+def test_the_order_of_the_estimates_is_compared_with_that_of_trained_networks(
+    finished: Path, workspace: Path
+) -> None:
+    arguments = ("search", "fidelity", str(finished), "--networks", "5", "--epochs", "3", "--json")
+    done = jcw(*arguments, cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found == json.loads((finished / "rank_fidelity.json").read_text())
+    assert (found["networks"], found["epochs"], found["objective"]) == (5, 3, "error")
+    low, high = found["interval"]
+    assert -1 <= low <= high <= 1
+
+
 @pytest.fixture(scope="module")
 def measured(workspace: Path) -> Path:
     """A run on the device ``host``."""

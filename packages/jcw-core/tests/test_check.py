@@ -27,7 +27,7 @@ backbone = "resnet18"
 
 [data]
 name = "half"
-holdout = 1
+holdout = 2
 """
 
 

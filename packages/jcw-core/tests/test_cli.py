@@ -124,7 +124,7 @@ def test_a_dry_run_checks_the_recipe_and_lists_the_stages(tmp_path: Path) -> Non
     expected = [
         "supernet     -> supernet.safetensors  (30 epochs of 9900 images)",
         "kept whole: fc: all channels, as it makes the network's output",
-        "kept whole: conv1: all weights, as it reads the network's input",
+        "kept whole: conv1: all weights, as it is the first convolution",
     ]
     assert (done.returncode, done.stdout.splitlines()) == (0, expected)
     assert done.stderr == ""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jcw_core.errors import JcwError, RecipeError
+from jcw_core.errors import JcwError, PluginError, RecipeError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.options import Word, option
 from jcw_core.recipe.recipe import load_recipe
@@ -109,6 +109,10 @@ def test_a_good_recipe(tmp_path: Path) -> None:
     assert recipe.space.bounds == (Bound("a", 0.5, 0.5), Bound("b", 0.25, 0.125))
     assert recipe.options(Rate) == Rate(0.5)
     assert recipe.table("search") == Rate(0.5)
+    assert (recipe.table("search.rate"), recipe.table("run.seed")) == (0.5, 7)
+    for name, said in (("search.size", "the recipe key search.size"), ("speed.rate", r"table \[speed\]")):
+        with pytest.raises(PluginError, match=said):
+            recipe.table(name)
     assert set(recipe.table("data")) == {"data", "split"}
 
 

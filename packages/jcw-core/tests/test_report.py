@@ -304,7 +304,7 @@ def test_the_page_says_what_stays_whole_and_why(tmp_path: Path) -> None:
         "grouped: all channels, as it is a grouped convolution of 4 groups that is not depthwise",
         "small: all channels, as it has 4 channels, one step of 4",
         "fc: all channels, as it makes the network's output",
-        "first: all weights, as it reads the network's input",
+        "first: all weights, as it is the first convolution",
         "grouped: all weights, as it is a grouped convolution",
         "dw: all weights, as it is depthwise",
     ):

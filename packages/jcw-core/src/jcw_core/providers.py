@@ -26,5 +26,6 @@ COMMANDS = {
     "check": "jcw-latency",
     "table": "jcw-latency",
     "kernels": "jcw-kernels",
+    "search": "jcw-retrain",
 }
 """By name of a command of ``jcw``."""

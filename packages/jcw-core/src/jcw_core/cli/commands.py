@@ -53,6 +53,7 @@ def run(
     from jcw_core.run.checks import check
     from jcw_core.run.context import Context
     from jcw_core.run.directory import RunDirectory
+    from jcw_core.run.origin import remember_recipe
     from jcw_core.run.pipeline import plan
     from jcw_core.run.pipeline import run as run_stages
     from jcw_core.space.whole import fixed_layers, in_words, unpruned_layers
@@ -71,6 +72,7 @@ def run(
         return
     with continues_from(directory.root), TerminalProgress() as progress:
         registry.add("terminal-progress", progress)
+        remember_recipe(directory, recipe, overrides)
         run_stages(context, until, progress.stage)
     if until == "report":
         _say_summaries(registry, directory.path("report.json"))

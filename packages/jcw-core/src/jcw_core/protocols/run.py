@@ -51,7 +51,13 @@ class Run(Protocol):
         """A folder for a stage's checkpoints; removed when the stage has finished."""
 
     def dataset(self, split: str) -> Dataset:
-        """``"train"``, ``"validation"`` (held out of the training images) or ``"test"``."""
+        """A split of the images.
+
+        Args:
+            split: ``"training"``, all images to train on, and its parts ``"train"``, ``"validation"`` (held
+                out, on which the search estimates errors) and ``"reevaluation"`` (held out, on which what
+                the search has found is evaluated again); or ``"test"``.
+        """
 
     def open_device(self) -> Device:
         """Connect to the recipe's device. Raises ``DeviceError``."""

@@ -51,7 +51,10 @@ class NetworkOptions:
 class SplitOptions:
     """The keys of ``[data]`` that every dataset takes."""
 
-    holdout: int = option(1000, low=1, help="training images held out for the search")
+    holdout: int = option(2000, low=2, help="training images held out to estimate errors on")
+    reevaluation: float = option(
+        0.5, low=0.01, high=0.99, help="share of these that no search sees, to evaluate its front again"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +102,20 @@ class Recipe:
         raise PluginError(f"no installed stage reads {cls.__name__}")
 
     def table(self, name: str) -> Any:
-        """The options of one table, as a stage names it in ``reads``.
+        """The options of one table, or the value of one key, as a stage names them in ``reads``.
+
+        Args:
+            name: ``"TABLE"`` or ``"TABLE.KEY"``.
 
         Raises:
-            PluginError: no recipe has such a table with the stages that are installed.
+            PluginError: no recipe has such a table or key with the stages that are installed.
         """
+        table, dot, key = name.partition(".")
+        if dot:
+            options = self.table(table)
+            if not hasattr(options, key):
+                raise PluginError(f"a plugin reads the recipe key {name}, which its stage does not have")
+            return getattr(options, key)
         if name == "data":
             return {"data": self.data, "split": self.split}
         if name not in self.stages and name not in TABLES:

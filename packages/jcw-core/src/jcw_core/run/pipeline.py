@@ -114,6 +114,11 @@ def _run_stage(context: Context, stage: Stage, key: str) -> None:
     context.directory.finish(stage.name, key, outputs)
 
 
+def is_finished(context: Context, name: str) -> bool:
+    """True when the files of the stage ``name`` are there and were made from what the recipe says now."""
+    return context.directory.is_finished(name, _inputs_key(context, context.registry.stages[name]))
+
+
 def _inputs_key(context: Context, stage: Stage) -> str:
     """Fingerprint of all that the stage's result depends on: options, files, and who wrote the stage."""
     read = ["run", *stage.reads, stage.section]

@@ -12,7 +12,10 @@ from jcw_core.training.extra import implementation
 
 @dataclass(frozen=True, slots=True)
 class SupernetObjective:
-    """What a sub-network scores on the validation images: a share of errors, or mean loss in nats."""
+    """What a sub-network scores on the validation images: a share of errors, or mean loss in nats.
+
+    Where images are few, the loss repeats better from one sample of them to another.
+    """
 
     name: Literal["error", "loss"]
     unit: str

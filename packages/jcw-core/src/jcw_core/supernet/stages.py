@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jcw_core.run.records import SUPERNET
-from jcw_core.supernet.options import SupernetOptions
+from jcw_core.supernet.options import VARIANT, SupernetOptions, has_variant
 from jcw_core.training.extra import implementation, require
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ class SupernetStage:
         """It needs no other stage, but torch: better said before a run begins than in its middle."""
         require()
         return ()
+
+    def plugins_read(self, run: Run) -> tuple[str, ...]:
+        """The search's variant, which says what is drawn: other keys of its table train nothing anew."""
+        return (VARIANT,) if has_variant(run.recipe) else ()
 
     def plan(self, run: Run) -> str:
         """Its epochs."""
