@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from retrain_samples import Plugin, network, open_run
 
+from jcw_core import plugin as core_plugin
 from jcw_core.errors import RecipeError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.recipe.recipe import load_recipe
@@ -72,10 +73,10 @@ class WithLatency(Plugin):
 
     @hookimpl
     def jcw_register_stages(self) -> list[object]:
-        search, supernet = super().jcw_register_stages()
+        (search,) = super().jcw_register_stages()
         search.needs = lambda *_: (TABLE,)  # type: ignore[attr-defined]
         search.run = lambda context: pytest.fail("the search has begun")  # type: ignore[attr-defined]
-        return [TableStage(), search, supernet]
+        return [TableStage(), search]
 
 
 def simple(space: SearchSpace, population: Any) -> Any:
@@ -88,7 +89,8 @@ def retrain_with(
     """Run until the search; the notes."""
     open_run(tmp_path, f"budgets_ms = {budgets}")
     plugin = WithLatency(costs)
-    registry = Registry({"samples": plugin, "retrain": retrain_plugin}, installed=False)
+    plugins = {"core": core_plugin, "samples": plugin, "retrain": retrain_plugin}
+    registry = Registry(plugins, installed=False)
     recipe = load_recipe(tmp_path / "recipe.toml", registry)
     events: list[Any] = []
     with pytest.raises(pytest.fail.Exception, match="the search has begun"):

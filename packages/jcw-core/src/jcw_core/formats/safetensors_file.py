@@ -46,7 +46,7 @@ def _needing_safetensors() -> Iterator[None]:
         ) from None
 
 
-def load_model(path: Path) -> Model:
+def load_model(path: Path | str) -> Model:
     """Read what the exporter wrote.
 
     Raises:
@@ -57,7 +57,7 @@ def load_model(path: Path) -> Model:
         from safetensors import SafetensorError
         from safetensors.numpy import load as deserialize
     try:
-        content = path.read_bytes()
+        content = Path(path).read_bytes()
         weights = deserialize(content)
         note = json.loads(safetensors_metadata(content)["jcw"])
         network = Network.from_json(json.dumps(note["network"]))
