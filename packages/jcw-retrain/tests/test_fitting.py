@@ -13,7 +13,7 @@ from retrain_samples import NARROW, SMALL, Stripes, network
 
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.model import Model
-from jcw_core.network.shrink import Weights, shrink
+from jcw_core.network.shrink import Weights, shrink, shrink_weights
 from jcw_core.network.weight_groups import density_mask
 from jcw_core.training import checkpoint
 from jcw_core.training.batches import FixedImages, TrainingImages
