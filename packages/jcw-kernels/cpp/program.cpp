@@ -31,8 +31,8 @@ Program::Program(Model model, int threads, const std::string& isa) try
   scratch_.allocate(threads);
   for (Unit& unit : model_.units) unit.weight = {};  // the steps hold them packed
 } catch (const std::logic_error& error) {
-  // A step would read outside its tensors: the engine's mistake, but one that callers can report.
-  throw Error(error.what());
+  // A step would read outside its tensors: the engine's mistake, and a layer that it cannot run.
+  throw DeviceError(error.what());
 }
 
 std::size_t Program::first_step(int unit) const {

@@ -67,7 +67,7 @@ class Planner {
     }
     place_large();
     place_slots();
-    if (plan_.floats > kLargestArena) throw DeviceError("the network needs more than 8 GB for its activations");
+    require_room(plan_.floats);
     return std::move(plan_);
   }
 
@@ -88,7 +88,7 @@ class Planner {
     const Tensor& tensor = lowered_.tensors[t];
     const std::string layout = tensor.flat ? "flat" : tensor.kind + " | " + tensor.layout.key();
     if (is_large(tensor)) {
-      large_.push_back({t, now, last_[t], layout, whole_blocks(tensor.layout.floats())});
+      large_.push_back({t, now, last_[t], layout, floats_of(tensor)});
       return;
     }
     if (slot_[t] >= 0) return;
@@ -103,7 +103,7 @@ class Planner {
     }
     Slot& slot = slots_[index(slot_[t])];
     slot.free = false;
-    slot.floats = std::max(slot.floats, whole_blocks(tensor.layout.floats()));
+    slot.floats = std::max(slot.floats, floats_of(tensor));
     slot.fill = tensor.fill;
   }
 
@@ -111,7 +111,16 @@ class Planner {
     if (slot_[t] >= 0 && last_[t] <= now) slots_[index(slot_[t])].free = true;
   }
 
-  static std::int64_t whole_blocks(std::int64_t floats) { return (floats + kBlock - 1) / kBlock * kBlock; }
+  // Each of them within the limit, so that sums of them are 64-bit numbers.
+  static std::int64_t floats_of(const Tensor& tensor) {
+    const std::int64_t floats = whole_blocks(tensor.layout.floats());
+    require_room(floats);
+    return floats;
+  }
+
+  static void require_room(std::int64_t floats) {
+    if (floats > kLargestArena) throw DeviceError("the network needs more than 8 GB for its activations");
+  }
 
   // The largest first, each at the lowest place that is free during its life.
   void place_large() {
@@ -188,7 +197,7 @@ void Arena::guard([[maybe_unused]] std::int64_t begin, [[maybe_unused]] std::int
 
 void Scratch::reserve(std::int64_t floats) {
   if (floats > kLargestArena) throw DeviceError("a layer needs more than 8 GB for what it computes with");
-  floats_ = std::max(floats_, (floats + kBlock - 1) / kBlock * kBlock);
+  floats_ = std::max(floats_, whole_blocks(floats));
 }
 
 void Scratch::allocate(int threads) {

@@ -10,6 +10,26 @@ namespace {
 
 constexpr int kDeepest = 32;
 
+// Whether text is UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF.
+bool is_utf8(std::string_view text) {
+  const auto at = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned lead = at(i), next = at(i + 1);
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    if (lead < 0xC2 || lead > 0xF4) return false;
+    if ((lead == 0xE0 && next < 0xA0) || (lead == 0xED && next > 0x9F)) return false;
+    if ((lead == 0xF0 && next < 0x90) || (lead == 0xF4 && next > 0x8F)) return false;
+    const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    for (std::size_t k = 1; k < length; ++k)
+      if ((at(i + k) & 0xC0) != 0x80) return false;
+    i += length;
+  }
+  return true;
+}
+
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -100,6 +120,7 @@ class Reader {
       const char c = text_[at_];
       if (c == '"') {
         ++at_;
+        if (!is_utf8(result)) fail("text that is not UTF-8");
         return result;
       }
       if (c == '\\')
@@ -116,7 +137,7 @@ class Reader {
     if (const auto known = names.find(text_[at_]); known != std::string_view::npos)
       result += values[known];
     else if (text_[at_] == 'u')
-      append_utf8(result, read_hex());
+      append_utf8(result, read_code());
     else
       fail("unknown escape");
   }
@@ -131,7 +152,17 @@ class Reader {
     return code;
   }
 
-  // Surrogates are kept as three bytes each: names are only ever compared and printed.
+  // One code point: characters beyond 16 bits are written as two surrogates.
+  unsigned read_code() {
+    const unsigned code = read_hex();
+    if (code < 0xD800 || code > 0xDFFF) return code;
+    if (code > 0xDBFF || text_.substr(at_ + 1, 2) != "\\u") fail("half of a surrogate pair");
+    at_ += 2;
+    const unsigned low = read_hex();
+    if (low < 0xDC00 || low > 0xDFFF) fail("half of a surrogate pair");
+    return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+  }
+
   static void append_utf8(std::string& result, unsigned code) {
     if (code < 0x80) {
       result += static_cast<char>(code);
@@ -139,7 +170,12 @@ class Reader {
       result += static_cast<char>(0xC0 | code >> 6);
       result += static_cast<char>(0x80 | (code & 0x3F));
     } else {
-      result += static_cast<char>(0xE0 | code >> 12);
+      if (code < 0x10000) {
+        result += static_cast<char>(0xE0 | code >> 12);
+      } else {
+        result += static_cast<char>(0xF0 | code >> 18);
+        result += static_cast<char>(0x80 | (code >> 12 & 0x3F));
+      }
       result += static_cast<char>(0x80 | (code >> 6 & 0x3F));
       result += static_cast<char>(0x80 | (code & 0x3F));
     }

@@ -35,7 +35,7 @@ struct State {
     Convolution elsewhere = call;
     elsewhere.target.out = out;
     elsewhere.target.out_plane = plane;
-    kernel(elsewhere, static_cast<int>(rows.begin * row / kBlock), static_cast<int>((rows.end * row + kBlock - 1) / kBlock),
+    kernel(elsewhere, static_cast<int>(rows.begin * row / kBlock), static_cast<int>(divide_up(rows.end * row, kBlock)),
            groups.begin, groups.end);
   }
 

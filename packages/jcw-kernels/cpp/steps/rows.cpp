@@ -42,8 +42,8 @@ double rows_cost(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Kernels& kernels = binder.kernels();
   if (!kernels.convolve_rows || unit.groups != 1) return std::numeric_limits<double>::infinity();
-  const int channels = kernels.rows_channels, groups = (unit.out.channels + channels - 1) / channels;
-  const int tiles = (unit.out.width + kernels.rows_pixels - 1) / kernels.rows_pixels;
+  const int channels = kernels.rows_channels, groups = divide_up(unit.out.channels, channels);
+  const int tiles = divide_up(unit.out.width, kernels.rows_pixels);
   const double entries = unit.in.channels * unit.taps(), run = binder.tensor(o.write).layout.blocks() * kBlock;
   const double row = std::max(unit.out.width, kFewestPixels) * entries + tiles * kernels.rows_finish;
   return groups * channels * unit.out.height * row / (unit.out.channels * run * entries);
