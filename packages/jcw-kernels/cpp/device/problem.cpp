@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/error.hpp"
+#include "base/ranges.hpp"
 #include "model/json.hpp"
 #include "model/shapes.hpp"
 

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <tuple>
 
 #include "base/error.hpp"
 
@@ -25,7 +27,7 @@ struct Slot {
   std::int64_t floats = 0;
   float fill = 0.0f;
   std::int64_t offset = 0;
-  bool free = false;
+  std::set<int>* free = nullptr;  // numbers of those of its layout that nobody uses
 };
 
 // Large planes go wherever memory is free.
@@ -35,10 +37,55 @@ struct Placed {
   std::int64_t floats, offset = 0;
 
   std::int64_t end() const { return offset + floats; }
-  bool lives_with(const Placed& other) const { return first <= other.last && other.first <= last; }
-  bool dirties(const Placed& other) const {
-    return offset < other.end() && other.offset < end() && (offset != other.offset || layout != other.layout);
+  bool lies_as(const Placed& other) const { return offset == other.offset && layout == other.layout; }
+};
+
+bool is_before(const Placed* a, const Placed* b) { return std::tie(a->offset, a->layout) < std::tie(b->offset, b->layout); }
+
+// Finds the planes that live at the same time as another: in a binary tree over the operations, a few nodes make up each
+// life.
+class Lives {
+ public:
+  explicit Lives(std::size_t operations) {
+    while (leaves_ < operations) leaves_ *= 2;
+    nodes_.resize(2 * leaves_);
   }
+
+  void add(const Placed& one) {
+    visit(one, 1, 0, leaves_, [&](Node& node, bool whole) { (whole ? node.living : node.below).push_back(&one); });
+  }
+
+  // In the order in which they lie in memory, some of them more than once.
+  std::vector<const Placed*> with(const Placed& one) {
+    std::vector<const Placed*> found;
+    const auto take = [&](const std::vector<const Placed*>& some) { found.insert(found.end(), some.begin(), some.end()); };
+    visit(one, 1, 0, leaves_, [&](Node& node, bool whole) {
+      take(node.living);
+      if (whole) take(node.below);
+    });
+    std::sort(found.begin(), found.end(), is_before);
+    return found;
+  }
+
+ private:
+  struct Node {
+    std::vector<const Placed*> living, below;  // during all operations of the node, and of nodes below it
+  };
+
+  // Calls body(node, whether all of its operations are within the life) from the root down to nodes of which that is true.
+  template <class Body>
+  void visit(const Placed& one, std::size_t node, std::size_t begin, std::size_t end, const Body& body) {
+    if (one.last < begin || one.first >= end) return;
+    const bool whole = one.first <= begin && end <= one.last + 1;
+    body(nodes_[node], whole);
+    if (whole) return;
+    const std::size_t middle = (begin + end) / 2;
+    visit(one, 2 * node, begin, middle, body);
+    visit(one, 2 * node + 1, middle, end, body);
+  }
+
+  std::size_t leaves_ = 1;
+  std::vector<Node> nodes_;
 };
 
 bool is_large(const Tensor& tensor) {
@@ -92,23 +139,20 @@ class Planner {
       return;
     }
     if (slot_[t] >= 0) return;
-    std::vector<int>& pool = pools_[layout];
-    const auto free = std::find_if(pool.begin(), pool.end(), [&](int s) { return slots_[index(s)].free; });
-    if (free == pool.end()) {
+    std::set<int>& free = free_[layout];
+    if (free.empty()) {
       slots_.emplace_back();
-      pool.push_back(static_cast<int>(slots_.size()) - 1);
-      slot_[t] = pool.back();
-    } else {
-      slot_[t] = *free;
+      free.insert(whole(static_cast<std::int64_t>(slots_.size())) - 1);
     }
+    slot_[t] = free.extract(free.begin()).value();
     Slot& slot = slots_[index(slot_[t])];
-    slot.free = false;
+    slot.free = &free;
     slot.floats = std::max(slot.floats, floats_of(tensor));
     slot.fill = tensor.fill;
   }
 
   void release(std::size_t t, std::size_t now) {
-    if (slot_[t] >= 0 && last_[t] <= now) slots_[index(slot_[t])].free = true;
+    if (slot_[t] >= 0 && last_[t] <= now) slots_[index(slot_[t])].free->insert(slot_[t]);
   }
 
   // Each of them within the limit, so that sums of them are 64-bit numbers.
@@ -125,24 +169,35 @@ class Planner {
   // The largest first, each at the lowest place that is free during its life.
   void place_large() {
     std::stable_sort(large_.begin(), large_.end(), [](const Placed& a, const Placed& b) { return a.floats > b.floats; });
-    for (std::size_t i = 0; i < large_.size(); ++i) {
-      Placed& tensor = large_[i];
-      for (bool moved = true; moved;) {
-        moved = false;
-        for (std::size_t other = 0; other < i; ++other) {
-          const Placed& there = large_[other];
-          if (!tensor.lives_with(there) || tensor.offset >= there.end() || there.offset >= tensor.end()) continue;
-          tensor.offset = there.end();
-          moved = true;
-        }
+    Lives lives(lowered_.operations.size() + 1);
+    for (Placed& tensor : large_) {
+      for (const Placed* there : lives.with(tensor)) {
+        if (tensor.end() <= there->offset) break;
+        tensor.offset = std::max(tensor.offset, there->end());
       }
+      lives.add(tensor);
       plan_.floats = std::max(plan_.floats, tensor.end());
       plan_.offset[tensor.tensor] = tensor.offset + lowered_.tensors[tensor.tensor].layout.lead();
     }
-    for (const Placed& one : large_)
-      for (const Placed& other : large_)
-        if (one.dirties(other)) plan_.dirty[one.tensor] = true;
+    find_dirty();
     if (plan_.floats) guard();
+  }
+
+  // Those that share memory with one that lies otherwise. Of tensors in the order in which they lie, one such that begins
+  // before is found by where the furthest of them ends, one that begins later by where the next begins.
+  void find_dirty() {
+    std::vector<const Placed*> sorted;
+    for (const Placed& one : large_) sorted.push_back(&one);
+    std::sort(sorted.begin(), sorted.end(), is_before);
+    std::int64_t furthest = 0;
+    for (auto begin = sorted.begin(), end = begin; begin != sorted.end(); begin = end) {
+      std::int64_t own = 0;
+      for (; end != sorted.end() && (*end)->lies_as(**begin); ++end) own = std::max(own, (*end)->end());
+      for (auto one = begin; one != end; ++one)
+        plan_.dirty[(*one)->tensor] =
+            furthest > (*begin)->offset || (end != sorted.end() && (*end)->offset < (*one)->end());
+      furthest = std::max(furthest, own);
+    }
   }
 
   void place_slots() {
@@ -166,7 +221,7 @@ class Planner {
   std::vector<int> slot_;
   std::vector<Slot> slots_;
   std::vector<Placed> large_;
-  std::map<std::string, std::vector<int>> pools_;
+  std::map<std::string, std::set<int>> free_;
   MemoryPlan plan_;
 };
 

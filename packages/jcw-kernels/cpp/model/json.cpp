@@ -9,6 +9,9 @@ namespace jcw {
 namespace {
 
 constexpr int kDeepest = 32;
+// A value takes up to 72 bytes of memory, so there must not be one for every byte or two of text. Names and sizes of a model
+// make up for more.
+constexpr std::size_t kFewValues = 4096, kValueBytes = 4;
 
 // Whether text is UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF.
 bool is_utf8(std::string_view text) {
@@ -64,6 +67,7 @@ class Reader {
 
   Json read(int depth) {
     if (depth > kDeepest) fail("nested too deep");
+    if (++values_ > kFewValues + text_.size() / kValueBytes) fail("more values than a header of this size has");
     switch (peek()) {
       case '{': return {read_object(depth)};
       case '[': return {read_array(depth)};
@@ -182,7 +186,7 @@ class Reader {
   }
 
   std::string_view text_;
-  std::size_t at_ = 0;
+  std::size_t at_ = 0, values_ = 0;
 };
 
 template <class T>

@@ -31,8 +31,8 @@ bool possible(const Unit& unit, const Operation& o) {
 // Sparse code takes about its density of those, so from this density on it is the slower one.
 double cost(const Unit& unit, const Layout& out, const Kernels& kernels) {
   const double inputs = unit.in.channels, outputs = unit.out.channels, tiles = Tiles(unit.out).blocks() * kBlock;
-  const double products = kPoints * inputs * outputs * std::max(tiles, kernels.winograd_tiles);
-  const double transforms = kernels.winograd_transform * tiles * (inputs + outputs) / 2;
+  const double products = kPoints * inputs * outputs * std::max(tiles, kernels.tuning.winograd_tiles);
+  const double transforms = kernels.tuning.winograd_transform * tiles * (inputs + outputs) / 2;
   return (products + transforms) / (kTaps * inputs * outputs * out.blocks() * kBlock);
 }
 
@@ -83,9 +83,9 @@ struct State {
 void plan_bands(State& state, const Unit& unit) {
   const Kernels& kernels = *state.kernels;
   // A dense tile of less than a block would read the weights more often than the sparse one.
-  const bool wide = kernels.dense_vectors * kernels.width >= kBlock;
+  const bool wide = kernels.tuning.dense_vectors * kernels.tuning.width >= kBlock;
   state.convolve = wide ? kernels.convolve_dense : kernels.convolve;
-  state.group_channels = wide ? kernels.dense_channels : kGroup;
+  state.group_channels = wide ? kernels.tuning.dense_channels : kGroup;
   state.band_groups = kBandChannels / state.group_channels;
   const int planes = unit.in.channels + std::min(kBandChannels, unit.out.channels);
   const int fitting = static_cast<int>(kBandBytes / (sizeof(float) * kPoints * kBlock) / planes);
@@ -98,9 +98,9 @@ void plan_bands(State& state, const Unit& unit) {
 // Blocks of input channels, so that what a tile passes over stays in the first-level cache.
 int input_blocks(const State& state, const Unit& unit) {
   const Kernels& kernels = *state.kernels;
-  const int vectors = state.convolve == kernels.convolve ? kernels.tile_vectors : kernels.dense_vectors;
-  const double pixels = std::min(vectors * kernels.width, state.band_blocks * kBlock);
-  const int blocks = static_cast<int>(pixels * sizeof(float) * unit.in.channels / kernels.winograd_cache + 0.5);
+  const int vectors = state.convolve == kernels.convolve ? kernels.tuning.tile_vectors : kernels.tuning.dense_vectors;
+  const double pixels = std::min(vectors * kernels.tuning.width, state.band_blocks * kBlock);
+  const int blocks = static_cast<int>(pixels * sizeof(float) * unit.in.channels / kernels.tuning.winograd_cache + 0.5);
   return std::clamp(blocks, 1, unit.in.channels);
 }
 

@@ -120,11 +120,11 @@ def _linear_macs(attributes: Attributes, inputs: Sequence[Shape]) -> int:
 
 
 def _norm_parameters(attributes: Attributes, inputs: Sequence[Shape]) -> dict[str, Shape]:
-    return {"weight": (_plane(inputs)[0],), "bias": (_plane(inputs)[0],)}
+    return {"weight": inputs[0][:1], "bias": inputs[0][:1]}
 
 
 def _norm_buffers(attributes: Attributes, inputs: Sequence[Shape]) -> dict[str, Shape]:
-    return {"running_mean": (_plane(inputs)[0],), "running_var": (_plane(inputs)[0],)}
+    return {"running_mean": inputs[0][:1], "running_var": inputs[0][:1]}
 
 
 def _pool_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
@@ -144,14 +144,19 @@ def _binary_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
 
 def _mul_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
     first, second = inputs
-    if second not in (first, (first[0], 1, 1)):
-        raise NetworkError(f"the second input must be {first} or {(first[0], 1, 1)}, found {second}")
+    fitting = (first, (first[0], *[1] * (len(first) - 1)))
+    if second not in fitting:
+        raise NetworkError(
+            f"the second input must be {' or '.join(map(str, dict.fromkeys(fitting)))}, found {second}"
+        )
     return first
 
 
 def _concat_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
-    if len({shape[1:] for shape in inputs}) != 1 or len(inputs[0]) != 3:
-        raise NetworkError(f"concatenates planes of one height and width, found {list(inputs)}")
+    if len({shape[1:] for shape in inputs}) != 1:
+        raise NetworkError(
+            f"concatenates planes of one height and width, or flat inputs, found {list(inputs)}"
+        )
     return (sum(shape[0] for shape in inputs), *inputs[0][1:])
 
 
@@ -191,4 +196,6 @@ OPERATIONS: Mapping[str, Operation] = {
 
 def _as_shape(value: Attribute) -> Shape:
     assert isinstance(value, tuple)
+    if len(value) not in (1, 3):
+        raise NetworkError(f"shape is {value}, expected (channels, height, width) or (features,)")
     return value
