@@ -1,3 +1,4 @@
+// Running a program's steps, for results and for times.
 #include "program.hpp"
 
 #include <algorithm>

@@ -40,7 +40,9 @@ def large(rng: np.random.Generator, count: int) -> Iterator[LayerProblem]:
 def strided(rng: np.random.Generator, count: int) -> Iterator[LayerProblem]:
     """Random convolutions with a stride whose whole output is one band."""
     while count:
-        kernel, stride = [((7, 7), (2, 2)), ((3, 3), (2, 1)), ((5, 3), (2, 1)), ((7, 7), (3, 1))][rng.integers(4)]
+        kernel, stride = [((7, 7), (2, 2)), ((3, 3), (2, 1)), ((5, 3), (2, 1)), ((7, 7), (3, 1))][
+            rng.integers(4)
+        ]
         size = (int(rng.integers(7, 33)), stride[1] * int(rng.integers(113, 150)))
         for problem in _legal("conv2d", 3, size, kernel, stride, (kernel[0] // 2, kernel[1] // 2)):
             count -= 1

@@ -1,4 +1,4 @@
-"""Programs whose sizes lie near powers of two, and tensors as large as products of 64 bits say where those wrap."""
+"""Model files whose sizes lie near powers of two, with tensors as large as products say that wrap at 64 bits."""
 
 from __future__ import annotations
 
@@ -75,8 +75,7 @@ def load_many(seed: int, count: int) -> None:
     for _ in range(count):
         try:
             Program(random_size_file(rng))
-        except JcwError as error:
-            assert "\n" not in str(error)
+        except JcwError:
             refused += 1
     print(refused)
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from device_program import layer_file
@@ -38,7 +39,7 @@ def valgrind() -> str:
     return found
 
 
-def instructions(valgrind: str, program: str, layer: LayerProblem, isa: str, folder) -> int:
+def instructions(valgrind: str, program: str, layer: LayerProblem, isa: str, folder: Path) -> int:
     file = layer_file(folder / "layers.jsonl", layer)
     done = subprocess.run(
         [
@@ -57,7 +58,9 @@ def instructions(valgrind: str, program: str, layer: LayerProblem, isa: str, fol
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("isa", ["avx2"])
-def test_fewer_weights_never_take_more_instructions(name, isa, program, valgrind, tmp_path):
+def test_fewer_weights_never_take_more_instructions(
+    name: str, isa: str, program: str, valgrind: str, tmp_path: Path
+) -> None:
     described = subprocess.run([program, "describe"], capture_output=True, text=True, check=True)
     if isa not in json.loads(described.stdout)["isas"]:
         pytest.skip(f"{isa} is not available here")

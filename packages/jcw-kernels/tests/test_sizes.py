@@ -1,4 +1,4 @@
-"""Sizes whose products are beyond 64 bits are refused: a process that loads such files lives on."""
+"""Sizes whose products are beyond 64 bits are refused, and the process that loads such a file goes on."""
 
 from __future__ import annotations
 

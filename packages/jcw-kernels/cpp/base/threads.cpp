@@ -1,3 +1,4 @@
+// Threads that wait for rounds of work, and take parts of it.
 #include "base/threads.hpp"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Reading a layer problem, and building the network around it.
 #include "device/problem.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Placing tensors in memory, and asking the system for it.
 #include "lowering/arena.hpp"
 
 #include <sys/mman.h>

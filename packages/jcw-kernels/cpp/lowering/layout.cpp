@@ -1,3 +1,4 @@
+// Sizes of layouts.
 #include "lowering/layout.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Lowering: layouts of all tensors, copies between them, operations in order.
 #include "lowering/lower.hpp"
 
 #include <algorithm>
@@ -45,8 +46,12 @@ class Lowering {
     }
   }
 
+  // On the way, halves the path: chains of thousands of sums would make it as long.
   int root(int t) {
-    while (tensor(t).row_class != t) t = tensor(t).row_class;
+    while (tensor(t).row_class != t) {
+      tensor(t).row_class = tensor(tensor(t).row_class).row_class;
+      t = tensor(t).row_class;
+    }
     return t;
   }
 

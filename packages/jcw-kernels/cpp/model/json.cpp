@@ -1,3 +1,4 @@
+// Parsing JSON.
 #include "model/json.hpp"
 
 #include <charconv>
@@ -9,9 +10,24 @@ namespace jcw {
 namespace {
 
 constexpr int kDeepest = 32;
-// A value takes up to 72 bytes of memory, so there must not be one for every byte or two of text. Names and sizes of a model
-// make up for more.
-constexpr std::size_t kFewValues = 4096, kValueBytes = 4;
+// A value takes up to 40 bytes of memory, one with a key 72, and a list of them twice that while it grows. So there must
+// not be one for every few bytes of text: the headers of models have 10 and 19 bytes for each.
+constexpr std::size_t kFew = 4096, kValueBytes = 5, kMemberBytes = 8;
+
+// Throws where reading the text would take many times its size.
+void check_density(std::string_view text) {
+  std::size_t values = 0, members = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\') ++i;
+    else if (c == '"') quoted = !quoted;
+    else if (!quoted && (c == ',' || c == '[' || c == '{')) ++values;
+    else if (!quoted && c == ':') ++members;
+  }
+  if (values > kFew + text.size() / kValueBytes || members > kFew + text.size() / kMemberBytes)
+    throw FormatError("JSON of " + std::to_string(text.size()) + " bytes with more values than a header has");
+}
 
 // Whether text is UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF.
 bool is_utf8(std::string_view text) {
@@ -67,7 +83,6 @@ class Reader {
 
   Json read(int depth) {
     if (depth > kDeepest) fail("nested too deep");
-    if (++values_ > kFewValues + text_.size() / kValueBytes) fail("more values than a header of this size has");
     switch (peek()) {
       case '{': return {read_object(depth)};
       case '[': return {read_array(depth)};
@@ -186,7 +201,7 @@ class Reader {
   }
 
   std::string_view text_;
-  std::size_t at_ = 0, values_ = 0;
+  std::size_t at_ = 0;
 };
 
 template <class T>
@@ -198,7 +213,10 @@ const T& typed(const Json& json, const char* what, const char* type) {
 
 }  // namespace
 
-Json Json::parse(std::string_view text) { return Reader(text).document(); }
+Json Json::parse(std::string_view text) {
+  check_density(text);
+  return Reader(text).document();
+}
 
 const Json::Array& Json::array(const char* what) const { return typed<Array>(*this, what, "a list"); }
 const Json::Object& Json::object(const char* what) const { return typed<Object>(*this, what, "an object"); }

@@ -1,3 +1,4 @@
+// Reading a model.jcw: units, attributes, weights.
 #include "model/model.hpp"
 
 #include <algorithm>

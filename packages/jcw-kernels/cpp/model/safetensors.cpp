@@ -1,3 +1,4 @@
+// Reading the header of a safetensors file.
 #include "model/safetensors.hpp"
 
 #include <cstring>

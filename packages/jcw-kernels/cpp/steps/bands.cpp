@@ -1,3 +1,4 @@
+// Sizes of bands, and splitting the input of one.
 #include "steps/bands.hpp"
 
 #include <algorithm>

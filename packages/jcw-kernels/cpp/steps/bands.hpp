@@ -1,5 +1,5 @@
-// Strided convolutions read their input split into stride phases. It is split for one band of output pixels at a time,
-// so that it stays in cache.
+// Bands of the input of a strided convolution, split into stride phases: one band of output pixels at a time, so that it
+// stays in cache.
 #pragma once
 
 #include <vector>

@@ -1,3 +1,4 @@
+// Packing weights for sparse, dense and Winograd's kernels.
 #include "steps/pack.hpp"
 
 #include <algorithm>

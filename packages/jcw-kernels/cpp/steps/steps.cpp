@@ -1,3 +1,4 @@
+// Making the steps of all operations, and clearing padding between them.
 #include "steps/steps.hpp"
 
 #include <algorithm>

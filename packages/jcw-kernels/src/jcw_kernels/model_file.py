@@ -73,9 +73,9 @@ def _require_name(name: str) -> None:
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise NetworkError(f"layer {ascii(name)}: half a character in its name; give it another") from None
+        raise NetworkError(f"layer {name!a}: half a character in its name; give it another") from None
     if any(c < " " or c == "\x7f" for c in name):
-        raise NetworkError(f"layer {ascii(name)}: a control character in its name; give it another")
+        raise NetworkError(f"layer {name!a}: a control character in its name; give it another")
 
 
 def _layers(network: Network) -> list[FusedLayer]:

@@ -1,4 +1,4 @@
-"""The rate of the tile loop, which layers are judged by, at the clock that the processor rises to."""
+"""GFLOP/s of the tile loop, which layers are compared with, measured when the processor's clock has risen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jcw-kernels registers."""
+"""What jcw-kernels registers: device ``host``, exporter ``jcw``, stage ``evaluate``, command ``jcw kernels``."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.errors import FormatError, JcwError
+from jcw_core.errors import DeviceError, FormatError, JcwError
 from jcw_core.files import atomic
 from jcw_core.network.model import Model
 from jcw_kernels._engine import Engine
@@ -71,7 +71,12 @@ class Program:
             raise JcwError(f"threads is {threads}, expected 1 to 256")
         self._file = file
         self._asked = threads, isa
-        self._engine = Engine(file, threads, isa)
+        try:
+            self._engine = Engine(file, threads, isa)
+        except MemoryError:
+            raise DeviceError(
+                f"a model of {len(file)} bytes takes more memory than this machine has"
+            ) from None
         self._image: NDArray[np.float32] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -159,15 +164,14 @@ class Program:
         if not isinstance(images, np.ndarray) or images.dtype != np.float32:
             found = getattr(images, "dtype", type(images).__name__)
             raise JcwError(f"images are {found}, expected a numpy array of float32; convert with astype")
-        if images.ndim == 2:
-            images = images[:, :, None, None]
-        if images.shape[1:] != self.input_shape:
+        planes: NDArray[np.float32] = images[:, :, None, None] if images.ndim == 2 else images
+        if planes.shape[1:] != self.input_shape:
             raise JcwError(
                 f"images are {images.shape}, expected (n, {', '.join(map(str, self.input_shape))})"
             )
-        if not images.flags.c_contiguous:
+        if not planes.flags.c_contiguous:
             raise JcwError("images are not C-contiguous; copy them with numpy.ascontiguousarray")
-        return images
+        return planes
 
 
 def _program(file: bytes, threads: int, isa: str) -> Program:
