@@ -17,7 +17,7 @@ from jcw_kernels import Program
 LARGEST_SIZE, LARGEST_WINDOW = 1 << 16, 1 << 12
 """What a model file may say of channels and features, and of windows, strides and paddings."""
 
-LARGEST_FILE = 1 << 20
+LARGEST_FILE = 1 << 17
 
 
 def near(rng: np.random.Generator, highest: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from jcw_core.network.model import Model
 from jcw_kernels import Program, available_isas, compile_model
 
 HEAD = """
-import os, signal, sys, threading
+import os, signal, sys, threading, time
 import numpy as np
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.model import Model
@@ -62,11 +61,23 @@ for other in others:
 """
 
 ENDLESS = {
-    "run": "made.run(np.ones((5_000_000, 1, 1, 1), np.float32))",
-    "profile": "made.profile(rounds=4_000_000)",
-    "time": "made._engine.time(0, np.ones((1, 1, 1, 1), np.float32), 1_000_000)",
+    "run": "made.run(images)",
+    "profile": "made._engine.profile(images[:1], 4_000_000)",
+    "time": "made._engine.time(0, images[:1], 1_000_000)",
 }
 """Minutes or hours of work each."""
+
+INTERRUPT = """
+made = program(1024, 3, {threads})
+images = np.ones((5_000_000, 1, 1, 1), np.float32)
+
+def interrupt():
+    time.sleep(0.5)  # by then the main thread is within the call
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+{call}
+"""
 
 
 @pytest.mark.parametrize("others", [0, 2])
@@ -83,18 +94,11 @@ def test_forked_children_run_programs(threads: int, others: int) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("call", ENDLESS)
 def test_ctrl_c_ends_long_calls(call: str, threads: int) -> None:
-    code = f"{HEAD}\nmade = program(1024, 3, {threads})\nprint('ready', flush=True)\n{ENDLESS[call]}\n"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        try:
-            process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    assert said.splitlines()[-1] == "KeyboardInterrupt"
+    code = HEAD + INTERRUPT.format(threads=threads, call=ENDLESS[call])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
 
 
 @pytest.fixture

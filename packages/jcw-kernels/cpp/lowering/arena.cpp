@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -23,6 +24,10 @@ constexpr std::int64_t kLargestArena = std::int64_t{1} << 31;  // floats
 
 // Padding is written anew only where that is little beside the pixels: one share in this many.
 constexpr std::int64_t kLeastPixelsPerPad = 12;
+
+// Large planes that live at the same time as another and are looked at to place that one. No network has as many, and with more
+// the work would grow as their square.
+constexpr std::size_t kMostNeighbours = 256;
 
 struct Slot {
   std::int64_t floats = 0;
@@ -56,14 +61,19 @@ class Lives {
     visit(one, 1, 0, leaves_, [&](Node& node, bool whole) { (whole ? node.living : node.below).push_back(&one); });
   }
 
-  // In the order in which they lie in memory, some of them more than once.
-  std::vector<const Placed*> with(const Placed& one) {
+  // In the order in which they lie in memory, some of them more than once. None where there are too many to look at.
+  std::optional<std::vector<const Placed*>> with(const Placed& one) {
     std::vector<const Placed*> found;
-    const auto take = [&](const std::vector<const Placed*>& some) { found.insert(found.end(), some.begin(), some.end()); };
+    bool all = true;
+    const auto take = [&](const std::vector<const Placed*>& some) {
+      all = all && found.size() + some.size() <= kMostNeighbours;
+      if (all) found.insert(found.end(), some.begin(), some.end());
+    };
     visit(one, 1, 0, leaves_, [&](Node& node, bool whole) {
       take(node.living);
       if (whole) take(node.below);
     });
+    if (!all) return std::nullopt;
     std::sort(found.begin(), found.end(), is_before);
     return found;
   }
@@ -167,15 +177,23 @@ class Planner {
     if (floats > kLargestArena) throw DeviceError("the network needs more than 8 GB for its activations");
   }
 
+  // The lowest offset that is free of the others, or behind all planes.
+  std::int64_t place(const Placed& tensor, const std::optional<std::vector<const Placed*>>& others) const {
+    if (!others) return plan_.floats;
+    std::int64_t offset = 0;
+    for (const Placed* there : *others) {
+      if (offset + tensor.floats <= there->offset) break;
+      offset = std::max(offset, there->end());
+    }
+    return offset;
+  }
+
   // The largest first, each at the lowest place that is free during its life.
   void place_large() {
     std::stable_sort(large_.begin(), large_.end(), [](const Placed& a, const Placed& b) { return a.floats > b.floats; });
     Lives lives(lowered_.operations.size() + 1);
     for (Placed& tensor : large_) {
-      for (const Placed* there : lives.with(tensor)) {
-        if (tensor.end() <= there->offset) break;
-        tensor.offset = std::max(tensor.offset, there->end());
-      }
+      tensor.offset = place(tensor, lives.with(tensor));
       lives.add(tensor);
       plan_.floats = std::max(plan_.floats, tensor.end());
       plan_.offset[tensor.tensor] = tensor.offset + lowered_.tensors[tensor.tensor].layout.lead();
