@@ -112,11 +112,11 @@ def test_max_pooling_keeps_nan(
     bits = rng.choice(
         np.array([0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFFFFFFF, 0x7FD5AAAA], np.uint32), image.shape
     )
-    image = np.where(rng.random(image.shape) < 0.1, bits.view(np.float32), image)
+    image = np.where(rng.random(image.shape) < 0.02, bits.view(np.float32), image)
+    image[0, 0, 0, 0] = np.nan
     got = compile_model(Model(network, {}), isa=isa).run(image)[0]
     want = reference.run(network, {}, image[0])
     assert np.isnan(want).any()
-    assert not np.isnan(want).all()
     np.testing.assert_array_equal(got, want.astype(np.float32))
 
 
