@@ -44,11 +44,7 @@ def test_recipes_in_the_readme_are_valid(text: str, tmp_path: Path) -> None:
 
 def recipes_in_pages() -> list[tuple[str, dict[str, Any]]]:
     """The tables of recipes that pages other than the README show, with the page that shows them."""
-    pages = [
-        *ROOT.glob("packages/*/README.md"),
-        *ROOT.glob("docs/**/*.md"),
-        *ROOT.glob("examples/*/README.md"),
-    ]
+    pages = [*ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/**/*.md")]
     shown = [
         (str(page.relative_to(ROOT)), tomllib.loads(text))
         for page in sorted(pages)

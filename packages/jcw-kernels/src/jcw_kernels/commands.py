@@ -25,7 +25,8 @@ def kernels() -> None:
 @click.option("--rounds", default=30, show_default=True, type=click.IntRange(1), help="Runs to average over.")
 def profile(model: Path, threads: int, isa: str, rounds: int) -> None:
     """Time every layer of MODEL, a model.jcw, and say what limits it."""
-    from jcw_kernels._engine import copy_gbytes, peak_gflops
+    from jcw_kernels._engine import copy_gbytes
+    from jcw_kernels.peak import peak_gflops
     from jcw_kernels.program import load
 
     program = load(model, threads=threads, isa=isa)
@@ -43,11 +44,11 @@ def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> No
 
     total = sum(step.seconds for step in steps)
     table = Table(box=None)
-    for head in ("unit", "kernel", "density", "ms", "share", "GFLOP/s", "GB/s", "limit"):
+    for head in ("layer", "kernel", "density", "ms", "share", "GFLOP/s", "GB/s", "limit"):
         table.add_column(head, overflow="fold")
     for step in steps:
         table.add_row(
-            step.unit,
+            step.layer,
             step.kernel,
             f"{step.density:.2f}",
             f"{step.seconds * 1e3:.3f}",
@@ -63,8 +64,9 @@ def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> No
 @kernels.command()
 def info() -> None:
     """The processor, its instruction sets and their rate."""
-    from jcw_kernels._engine import available_isas, chosen_isa, peak_gflops
+    from jcw_kernels._engine import available_isas, chosen_isa
     from jcw_kernels.host import cpu_name
+    from jcw_kernels.peak import peak_gflops
 
     click.echo(f"processor: {cpu_name()}")
     for isa in available_isas():

@@ -83,10 +83,10 @@ class HostDevice:
         return _interleaved([partial(p.time, seconds=duration) for p in programs], rounds)
 
     def _layer_timer(self, problem: LayerProblem, rng: np.random.Generator) -> Callable[[], float]:
-        file, unit = layer_file(problem, rng)
+        file, first = layer_file(problem, rng)
         program = Program(file, threads=self._options.threads, isa=self._isa)
         duration = self._options.layer_ms / 1e3
-        return partial(program.time, seconds=duration, first_unit=unit)
+        return partial(program.time, seconds=duration, first_layer=first)
 
 
 def _interleaved(timers: Sequence[Callable[[], float]], rounds: int) -> NDArray[np.float64]:
