@@ -1,3 +1,9 @@
+"""Crossover and mutation, against pymoo and the distributions of their papers."""
+
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,8 +24,8 @@ from jcw_search.operators import (
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.5, 2.0, 15.0])
-def test_spread_factor_has_the_distribution_of_deb_and_agrawal(mu, rng):
-    def cdf(u):
+def test_spread_factor_has_the_distribution_of_deb_and_agrawal(mu: float, rng: np.random.Generator) -> None:
+    def cdf(u: np.ndarray) -> np.ndarray:
         # integral of 0.5 (mu + 1) u^mu up to 1, then of 0.5 (mu + 1) / u^(mu + 2)
         return np.where(u <= 1, 0.5 * u ** (mu + 1), 1 - 0.5 * np.maximum(u, 1e-300) ** -(mu + 1.0))
 
@@ -39,7 +45,9 @@ def test_children_of_a_pair_keep_its_mean_and_what_is_not_crossed(rng: np.random
 
 @pytest.mark.parametrize("mu", [0.5, 3.0, 15.0])
 @pytest.mark.parametrize("apart", [0.8, -0.05])
-def test_crossover_agrees_with_pymoo_in_distribution(mu: float, apart: float, rng: np.random.Generator) -> None:
+def test_crossover_agrees_with_pymoo_in_distribution(
+    mu: float, apart: float, rng: np.random.Generator
+) -> None:
     """Bounds far away, since ours knows none: children are clipped afterwards, as in the paper."""
     first = np.full((20_000, 1), 0.1)
     ours = sbx(first, first + apart, mu, rng)
@@ -65,14 +73,16 @@ def test_crossover_pairs_two_different_parents(n: int, size: int, rng: np.random
         assert (child[parent] == 1).sum() > 3, "what is not crossed is its parent's"
 
 
-def test_every_parent_is_paired_equally_often(rng):
+def test_every_parent_is_paired_equally_often(rng: np.random.Generator) -> None:
     _, origin = crossover(np.eye(8), 80_000, 0.5, rng)
     np.testing.assert_allclose(np.bincount(origin) / 10_000, 1, atol=0.05)
 
 
 @pytest.mark.parametrize("position", [0.0, 0.1, 0.5, 0.97, 1.0])
 @pytest.mark.parametrize("mu", [1.0, 15.0])
-def test_mutation_step_inverts_the_polynomial_distribution(position, mu, rng):
+def test_mutation_step_inverts_the_polynomial_distribution(
+    position: float, mu: float, rng: np.random.Generator
+) -> None:
     r = rng.random(1000)
     step = mutation_step(np.full(1000, position), r, mu)
     assert (step >= -position - 1e-12).all()
@@ -87,7 +97,7 @@ def test_mutation_step_inverts_the_polynomial_distribution(position, mu, rng):
     assert (step[~usable] == 0).all()
 
 
-def test_mutation_agrees_with_pymoo_in_distribution(rng):
+def test_mutation_agrees_with_pymoo_in_distribution(rng: np.random.Generator) -> None:
     low, high = np.array([0.1]), np.array([0.7])
     features = np.full((20_000, 1), 0.15)
     ours = polynomial_mutation(features, low, high, 15, 0.5, rng)
@@ -98,7 +108,9 @@ def test_mutation_agrees_with_pymoo_in_distribution(rng):
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 20), st.floats(0, 30), st.floats(0, 1))
-def test_children_stay_within_bounds_and_fixed_dimensions_stay_put(seed, n, size, mu, probability):
+def test_children_stay_within_bounds_and_fixed_dimensions_stay_put(
+    seed: int, n: int, size: int, mu: float, probability: float
+) -> None:
     rng = np.random.default_rng(seed)
     low = rng.uniform(0, 0.5, 6)
     high = np.where(rng.random(6) < 0.3, low, rng.uniform(0.5, 1, 6))
@@ -111,6 +123,6 @@ def test_children_stay_within_bounds_and_fixed_dimensions_stay_put(seed, n, size
 
 
 @pytest.mark.parametrize("bad", [{"mu_c": -1}, {"mu_m": -0.1}, {"probability": 1.1}, {"mu_c": float("nan")}])
-def test_impossible_parameters_are_refused(bad):
+def test_impossible_parameters_are_refused(bad: Any) -> None:
     with pytest.raises(JcwError, match="mu_c and mu_m must be"):
         Variation(**bad)

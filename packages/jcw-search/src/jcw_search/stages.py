@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -13,13 +13,17 @@ from jcw_core.registry import Registry
 from jcw_core.run import records
 from jcw_core.run.context import Context
 from jcw_search import checkpoint
-from jcw_search.evolution import Evolution, State
+from jcw_search.algorithms import make
+from jcw_search.errors import SettingError
+from jcw_search.front import front_of
+from jcw_search.generations import Generations
 from jcw_search.operators import Variation
 from jcw_search.options import SearchOptions
+from jcw_search.state import State
 
 
 class SearchStage:
-    """Algorithm 1 over the recipe's objectives."""
+    """The search over the recipe's objectives."""
 
     name = "search"
     section = "search"
@@ -35,7 +39,8 @@ class SearchStage:
                 strategy that takes none.
         """
         options = recipe.options(SearchOptions)
-        _selection(options, recipe, registry)
+        if options.algorithm == "plain":
+            _selection(options, recipe, registry)
         needed: dict[str, None] = {}
         for name in options.objectives:
             try:
@@ -50,46 +55,64 @@ class SearchStage:
         return tuple(table for found in chosen if isinstance(found, Configured) for table in found.reads)
 
     def run(self, context: Context) -> Sequence[str]:
-        """Search, from the last checkpoint if there is one, and write the front."""
-        options = context.options(SearchOptions)
-        evolution = _evolution(context, options)
-        path = context.directory.scratch(self.name) / "state.npz"
-        state = checkpoint.load(path, evolution)
-        if state is None:
-            state = evolution.start(context.rng(self.name, 0))
-            checkpoint.save(path, state)
-        _tell(context, evolution, state)
-        while not evolution.is_done(state):
-            state = evolution.step(state, context.rng(self.name, state.generation + 1))
-            checkpoint.save(path, state)
-            _tell(context, evolution, state)
-        _front(context, evolution, state).write(context.path(records.FRONT))
+        """Search, from the last checkpoint if there is one, and write the front.
+
+        Raises:
+            RecipeError: a setting that cannot work here, by its key.
+        """
+        try:
+            search, state = self._searched(context)
+        except SettingError as error:
+            raise _error(context.recipe, error.key, error.problem) from None
+        front_of(context, search, state).write(context.path(records.FRONT))
         return ()
 
+    def _searched(self, context: Context) -> tuple[Generations, State]:
+        search = _search(context, context.options(SearchOptions))
+        path = context.directory.scratch(self.name) / "state.npz"
+        state = checkpoint.load(path, search)
+        if state is None:
+            state = search.start(context.rng(self.name, 0))
+            checkpoint.save(path, state, search)
+        _tell(context, search, state)
+        while not search.is_done(state):
+            state = search.step(state, context.rng(self.name, state.generation + 1))
+            checkpoint.save(path, state, search)
+            _tell(context, search, state)
+        return search, state
 
-def _evolution(context: Context, options: SearchOptions) -> Evolution:
+
+def _search(context: Context, options: SearchOptions) -> Generations:
     objectives = context.registry.objectives
-    return Evolution(
-        space=context.space,
-        evaluators={name: objectives[name].open(context) for name in options.objectives},
-        selection=_selection(options, context.recipe, context.registry),
+    plain = options.algorithm == "plain"
+    return make(
+        options.algorithm,
+        context.space,
+        {name: objectives[name].open(context) for name in options.objectives},
         population=options.population,
         generations=options.generations,
         variant=options.variant,
-        variation=Variation(options.mu_c, options.mu_m, options.mutation),
+        constraints=options.constraints,
+        selection=_selection(options, context.recipe, context.registry) if plain else None,
+        variation=_variation(options) if plain else None,
     )
+
+
+def _variation(options: SearchOptions) -> Variation:
+    given = {"mu_c": options.mu_c, "mu_m": options.mu_m, "probability": options.mutation}
+    return Variation(**{name: value for name, value in given.items() if value is not None})
 
 
 def _selection(options: SearchOptions, recipe: Recipe, registry: Registry) -> Selection:
     """The chosen strategy. ``targets`` goes to any that is a dataclass with a field of that name."""
     try:
-        strategy: Any = registry.selections[options.selection]
+        strategy: Any = registry.selections[options.selection or "uniform"]
     except PluginError as error:
         raise _error(recipe, "selection", error) from None
     if options.targets is not None:
         known = {f.name for f in fields(strategy)} if is_dataclass(strategy) else set()
         if "targets" not in known:
-            raise _error(recipe, "targets", f"selection {options.selection!r} takes no targets; leave it out")
+            raise _error(recipe, "targets", f"selection {strategy.name!r} takes no targets; leave it out")
         strategy = replace(strategy, targets=options.targets)
     found: Selection = strategy
     return found
@@ -99,33 +122,12 @@ def _error(recipe: Recipe, key: str, problem: object) -> JcwError:
     return recipe.where.inside("search").error(key, str(problem))
 
 
-def _tell(context: Context, evolution: Evolution, state: State) -> None:
-    best = zip(evolution.evaluators, state.objectives[state.front].min(axis=0), strict=True)
+def _tell(context: Context, search: Generations, state: State) -> None:
+    best = zip(search.evaluators, state.objectives[state.front].min(axis=0), strict=True)
     parts = [f"best {name} {value:.4g}" for name, value in list(best)[1:]]
-    detail = ", ".join([f"hypervolume {state.hypervolume[-1]:.3f}", *parts, f"{len(state.values)} evaluated"])
-    context.progress("search", "generation", state.generation, evolution.generations, detail)
-
-
-def _front(context: Context, evolution: Evolution, state: State) -> records.Front:
-    names = tuple(evolution.evaluators)
-    candidates = [
-        records.Candidate(
-            evolution.space.architecture(state.values[index]),
-            dict(zip(names, state.objectives[index].tolist(), strict=True)),
-        )
-        for index in state.front
+    parts += [
+        f"{len(state.values)} evaluated",
+        *([f"{len(state.failed)} failed"] if len(state.failed) else []),
     ]
-    units = {name: context.registry.objectives[name].unit for name in names}
-    return records.Front(context.network.name, units, candidates, _summary(evolution, state))
-
-
-def _summary(evolution: Evolution, state: State) -> Mapping[str, Any]:
-    return {
-        "strategy": evolution.selection.name,
-        "variant": evolution.variant,
-        "generations": len(state.hypervolume) - 1,
-        "population": evolution.population,
-        "evaluated": len(state.values),
-        "hypervolume": state.hypervolume.tolist(),
-        "population_latency_ms": state.objectives[state.population, 0].tolist(),
-    }
+    detail = ", ".join([f"hypervolume {state.hypervolume[-1]:.3f}", *parts])
+    context.progress("search", "generation", state.generation, search.generations, detail)

@@ -26,7 +26,7 @@ Population = NDArray[np.float64]
 
 DENSITY_STEP = 0.01
 
-_WHOLE = 1 / 8
+_WHOLE = 1 / 4
 """Share of random architectures with all channels, and of those with all weights."""
 
 
@@ -158,8 +158,8 @@ class SearchSpace:
 
         Each architecture draws a level for its widths and another for its densities, and its variables
         scatter around them: independent draws alone would give every architecture about the same
-        latency, one level for both would never give wide and sparse ones. An eighth keeps all
-        channels, and another eighth all weights of the channels it keeps.
+        latency, one level for both would never give wide and sparse ones. A quarter keeps all
+        channels, and a quarter all weights of the channels it keeps.
 
         Args:
             size: how many.
@@ -170,10 +170,9 @@ class SearchSpace:
         level = rng.uniform(size=(size, 2))
         scatter = rng.uniform(-0.4, 0.4, size=(size, self.dimensions))
         position = np.clip(np.where(self.is_width, level[:, :1], level[:, 1:]) + scatter, 0, 1)
-        whole = rng.uniform(size=(size, 1))
+        whole = rng.uniform(size=(size, 2)) < _WHOLE
         if (free & self.is_width).any() and (free & ~self.is_width).any():
-            position[(whole < _WHOLE) & self.is_width] = 1
-            position[(whole >= 1 - _WHOLE) & ~self.is_width] = 1
+            position[np.where(self.is_width, whole[:, :1], whole[:, 1:])] = 1
         position[:, ~free] = 1
         return self.decode(self.encode(self.low + position * (self.high - self.low)))
 
