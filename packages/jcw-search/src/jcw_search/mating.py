@@ -17,7 +17,10 @@ _ROUNDS = 10
 nothing, and parents that have grown alike breed only what is known."""
 
 _DRAWS = 200
-"""Random draws before a space counts as exhausted."""
+"""Rounds of random draws before a space counts as exhausted."""
+
+_AT_ONCE = 64
+"""First architectures drawn in a round, as constraints may leave few of them."""
 
 Mask = NDArray[np.bool_]
 
@@ -33,7 +36,7 @@ def first_rows(
     Raises:
         JcwError: none meets the constraints.
     """
-    samples = (_sample(space, size, phase.free, rng) for _ in range(_DRAWS))
+    samples = (_sample(space, max(size, _AT_ONCE), phase.free, rng) for _ in range(_DRAWS))
     found = unknown((allowed.within(rows, *phase.corners) for rows in samples), phase.corners, size)
     if not len(found) and not allowed.mask(phase.corners).any():
         raise allowed.impossible(space.sample(1000, rng, phase.free), phase.corners[0])

@@ -73,4 +73,5 @@ class Kernel:
 
 def weighted(features_ndk: Floats, weights_d: Floats) -> Floats:
     """Features with the variances of their variables, (n, d k)."""
-    return (features_ndk * np.sqrt(weights_d)[:, None]).reshape(len(features_ndk), -1)
+    n, d, k = features_ndk.shape
+    return (features_ndk * np.sqrt(weights_d)[:, None]).reshape(n, d * k)
