@@ -26,7 +26,8 @@ def rows_of(settings: Iterable[Row], measure: Callable[[Row], Row], out: Path | 
             known[key] = row
             if path is not None:
                 with path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps([setting, row]) + "\n")
+                    # In front, since the line before may have been cut off.
+                    file.write("\n" + json.dumps([setting, row]))
         yield known[key]
 
 

@@ -96,13 +96,14 @@ def test_widths_and_densities_are_drawn_apart(name: str) -> None:
     space = SearchSpace.of(NETWORKS[name], defaults=BOUNDS[name])
     drawn = positions(space, 20_000, 3)
     width, density = drawn[:, space.is_width].mean(1), drawn[:, ~space.is_width].mean(1)
-    assert abs(np.corrcoef(width, density)[0, 1]) < 0.1
+    assert abs(np.corrcoef(width, density)[0, 1]) < 0.03
     for wide in (False, True):
         for dense in (False, True):
             assert np.mean(((width > 0.75) == wide) & ((density > 0.75) == dense)) > 0.05
-    # Variables scatter around the level of their kind.
-    assert drawn[:, space.is_width].std(1).mean() > 0.15
-    assert drawn[:, ~space.is_width].std(1).mean() > 0.15
+    # Variables scatter around the level of their kind, where they are not whole.
+    for kind in (space.is_width, ~space.is_width):
+        scattered = drawn[~(drawn[:, kind] == 1).all(axis=1)]
+        assert scattered[:, kind].std(axis=1).mean() > 0.15
 
 
 @given(spaces(), st.integers(0, 2**32 - 1))

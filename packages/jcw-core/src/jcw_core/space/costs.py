@@ -65,7 +65,8 @@ def _kept(space: SearchSpace, node: Node, population: Population) -> tuple[Float
     """Kept weights, weight groups and density of a layer, each (n,)."""
     out, positions = space.channels(population, node.name), _positions(space, node, population)
     density = space.density(population, node.name)
-    groups = np.ceil(out / GROUP_SIZE) * positions
+    rows = np.ceil(out / GROUP_SIZE)
+    groups = rows * positions
     kept = np.clip(np.floor(density * groups + 0.5), 1, groups)
-    # The last group of a layer is smaller where its channels are no multiple of four.
-    return kept / groups * out * positions, groups, kept / groups
+    # A group has fewer than four weights, on average, where the channels are no multiple of four.
+    return kept * (out / rows), groups, kept / groups
