@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import search_toys as toy
 
 from jcw_core.backbones.resnet import RESNET18
+from jcw_core.errors import JcwError
 from jcw_core.space.space import SearchSpace
-from jcw_search import Evolution, Fixed, State, checkpoint
+from jcw_search import AssistedSearch, Evolution, Fixed, State, checkpoint
 
 
 def assert_same(one: State, other: State) -> None:
@@ -81,4 +83,11 @@ def test_a_checkpoint_of_another_space_is_left_alone(
     elsewhere = SearchSpace.of(RESNET18.build(num_classes=10, input_size=32))
     other = Evolution(space=elsewhere, evaluators=evaluators, population=8, generations=4)
     assert checkpoint.load(tmp_path / "state.npz", other) is None
+    assisted = AssistedSearch(space=space, evaluators=evaluators, population=8, generations=4)
+    loss = {"latency": evaluators["latency"], "loss": evaluators["error"]}
+    lossy = Evolution(space=space, evaluators=loss, population=8, generations=4)
+    channels = Evolution(space=space, evaluators=evaluators, population=8, generations=4, variant="channels")
+    for search, key in ((lossy, "objectives"), (channels, "variant"), (assisted, "algorithm")):
+        with pytest.raises(JcwError, match=rf"^{key}: .*state\.npz is of a search with .*; give that, or"):
+            checkpoint.load(tmp_path / "state.npz", search)
     assert checkpoint.load(tmp_path / "absent.npz", evolution) is None

@@ -17,10 +17,13 @@ import search_world
 
 import jcw_search.plugin
 from jcw_core.errors import FormatError, RecipeError
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.shrink import kept_macs
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_core.run import records
 from jcw_core.run.context import Context
+from jcw_core.space.space import SearchSpace
 from jcw_search import AssistedSearch, Evolution, UniformSelection, Variation
 from jcw_search.options import SearchOptions
 from jcw_search.report_section import SearchSection
@@ -89,9 +92,13 @@ def test_each_generation_is_announced_with_what_it_reached(tmp_path: Path) -> No
     assert "104 evaluated" in events[-1].detail
 
 
-@pytest.mark.parametrize("variant", ["joint", "sequential"])
-def test_killed_and_started_again_it_ends_with_the_same_front(tmp_path: Path, variant: str) -> None:
-    recipe = changed(variant=variant)
+@pytest.mark.parametrize(
+    ("algorithm", "variant"), [("plain", "joint"), ("plain", "sequential"), ("assisted", "sequential")]
+)
+def test_killed_and_started_again_it_ends_with_the_same_front(
+    tmp_path: Path, algorithm: str, variant: str
+) -> None:
+    recipe = changed(variant=variant).replace("plain", algorithm)
     whole = make(tmp_path / "whole", recipe)
     SearchStage().run(whole)
     expected = whole.path(records.FRONT).read_bytes()
@@ -159,6 +166,8 @@ def test_a_plugin_that_is_not_there_is_refused_before_any_work(
         ({"variant": "depth"}, "'depth' is not one of 'joint'"),
         ({"mutation": 1.5}, "mutation: 1.5 is impossible"),
         ({"popultion": 8}, "did you mean 'population'"),
+        ({"min_latency_ms": 3.0, "max_latency_ms": 2.0}, "min_latency_ms: 3 is above max_latency_ms = 2"),
+        ({"max_weights": 0}, "max_weights: 0.0 is impossible"),
     ],
 )
 def test_impossible_options_are_refused_with_their_key(
@@ -169,6 +178,85 @@ def test_impossible_options_are_refused_with_their_key(
     path.write_text(changed(**keys))
     with pytest.raises(RecipeError, match=message):
         load_recipe(path, context.registry)
+
+
+@pytest.mark.parametrize(
+    "keys", [{"selection": "uniform"}, {"targets": 4}, {"mu_c": 0.5}, {"mu_m": 15.0}, {"mutation": 0.1}]
+)
+def test_keys_of_the_plain_search_are_refused_elsewhere(tmp_path: Path, keys: dict[str, Any]) -> None:
+    context = make(tmp_path)
+    path = tmp_path / "recipe.toml"
+    path.write_text(changed(**keys).replace("plain", "assisted"))
+    with pytest.raises(RecipeError, match=f'{next(iter(keys))} is a key .* give algorithm = "plain"'):
+        load_recipe(path, context.registry)
+
+
+@pytest.mark.parametrize("algorithm", ["plain", "assisted"])
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"max_latency_ms": 1.0}, r"max_latency_ms: no architecture .* give at least \d"),
+        ({"min_latency_ms": 21.0}, "min_latency_ms: no architecture .* give at most 20"),
+        ({"max_macs": 10}, r"max_macs: no architecture .* give at least \d"),
+        ({"max_bytes": 10}, r"max_bytes: no architecture .* give at least \d"),
+        ({"max_weights": 10}, r"max_weights: no architecture .* give at least \d"),
+    ],
+)
+def test_what_cannot_be_met_names_its_line_and_the_nearest_value(
+    tmp_path: Path, algorithm: str, keys: dict[str, Any], message: str
+) -> None:
+    context = make(tmp_path, changed(**keys).replace("plain", algorithm))
+    with pytest.raises(RecipeError, match=r"recipe.toml:\d+: \[search\] " + message):
+        SearchStage().run(context)
+
+
+def test_a_search_resumed_with_another_objective_is_refused(tmp_path: Path) -> None:
+    """Within a run a changed recipe empties the scratch folder; here it is left as it was."""
+    SearchStage().run(make(tmp_path))
+    with pytest.raises(
+        RecipeError, match=r"\[search\] objectives: .*state\.npz is of a search with .*'error'\]"
+    ):
+        SearchStage().run(make(tmp_path, changed(objectives=["latency", "macs"])))
+
+
+def test_costs_are_objectives_and_constraints(tmp_path: Path) -> None:
+    keys = {"objectives": ["latency", "error", "macs", "weights", "bytes"], "max_latency_ms": 15.0}
+    context = make(tmp_path, changed(**keys).replace("plain", "assisted"))
+    SearchStage().run(context)
+    front = records.Front.read(context.path(records.FRONT))
+    assert dict(front.units) == {"latency": "ms", "error": "share", "macs": "", "weights": "", "bytes": "B"}
+    assert max(c.objectives["latency"] for c in front.candidates) <= 15
+    for candidate in front.candidates:
+        assert round(candidate.objectives["macs"]) == kept_macs(context.network, candidate.architecture)
+
+
+@pytest.mark.parametrize("algorithm", ["plain", "assisted"])
+def test_failures_and_values_that_chose_nothing_stand_in_the_front(tmp_path: Path, algorithm: str) -> None:
+    context = make(tmp_path, RECIPE.replace("plain", algorithm))
+    plugin = context.registry.objectives["error"]
+    evaluate = plugin.evaluate
+
+    def failing(space: SearchSpace, population: Any) -> Any:
+        values = evaluate(space, population)
+        values[::5] = np.nan
+        return values
+
+    plugin.evaluate = failing
+    plugin.reevaluate = lambda space, population: evaluate(space, population) + 0.01
+    details: list[str] = []
+    context.registry.progress = lambda event: details.append(event.detail)
+    SearchStage().run(context)
+    front = records.Front.read(context.path(records.FRONT))
+    assert front.search["again"] == ["error"]
+    assert len(front.search["failed"]) > 12
+    assert f"{len(front.search['failed'])} failed" in details[-1]
+    for failed in front.search["failed"]:
+        context.space.row(Architecture.from_dict(failed))
+    for candidate in front.candidates:
+        assert candidate.objectives["error"] == pytest.approx(candidate.estimates["error"] + 0.01)
+    data = SearchSection().data(context)
+    assert data is not None
+    assert f"{len(front.search['failed'])} more gave no finite value" in SearchSection().html(data)
 
 
 @pytest.mark.parametrize(("keys", "expected"), [({}, 4), ({"targets": 9}, 9)])

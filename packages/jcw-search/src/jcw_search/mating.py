@@ -142,13 +142,21 @@ def _inherit(values: Population, parents: Population, free: Mask, rng: np.random
 
 def unknown(batches: Iterable[Population], known: Population, size: int) -> Population:
     """The first ``size`` rows of the batches that are neither known nor there already."""
-    seen = {row.tobytes() for row in known}
-    found: list[NDArray[np.float64]] = []
+    marks = _marks(known)
+    found: dict[bytes, NDArray[np.float64]] = {}
     for batch in batches:
-        for row in batch:
-            if len(found) < size and row.tobytes() not in seen:
-                seen.add(row.tobytes())
-                found.append(row)
         if len(found) >= size:
             break
-    return np.array(found).reshape(-1, known.shape[1])
+        own = _marks(batch)
+        # Only rows with the mark of one of the batch can be one of it.
+        seen = {row.tobytes() for row in known[np.isin(marks, own)]}
+        for row in batch:
+            if len(found) < size and (key := row.tobytes()) not in seen:
+                found.setdefault(key, row)
+    return np.array(list(found.values())).reshape(-1, known.shape[1])
+
+
+def _marks(rows: Population) -> NDArray[np.uint64]:
+    """A number for each row, the same for equal rows."""
+    odd = (2 * np.arange(rows.shape[1], dtype=np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray(np.ascontiguousarray(rows).view(np.uint64) @ odd)

@@ -47,4 +47,4 @@ class State:
     @property
     def known(self) -> Population:
         """(archive + failures, dimensions) every architecture that need not be met again."""
-        return np.concatenate([self.values, self.failed])
+        return np.concatenate([self.values, self.failed]) if len(self.failed) else self.values
