@@ -36,12 +36,21 @@ class RetrainStage:
         return check_budgets(run)
 
     def plan(self, run: Run) -> str:
-        """How many models at most, and the epochs of each."""
+        """How many models at most, the epochs of each, and how long those take by a step of the dense network."""
+        from jcw_core.training.extra import implementation
+
+        pace = implementation("jcw_core.training.pace")
         options = run.options(RetrainOptions)
         found = phases(options, run.recipe.network.backbone)
         parts = " + ".join(str(phase.epochs) for phase in (found.pretrain, found.admm, found.finetune))
         models = len(options.budgets_ms) or options.models
-        return f"the baseline and at most {models} models, {found.epochs} epochs each: {parts}"
+        lanes = min(run.recipe.run.threads, models + 1)
+        each = pace.seconds_per_image(run.network, options.arithmetic, run.recipe.run.threads // lanes)
+        images = len(run.dataset("train" if options.hold_out else "training"))
+        time = pace.in_words(each * images * found.epochs * (models + 1) / lanes)
+        return (
+            f"the baseline and at most {models} models, {found.epochs} epochs each: {parts}; {time} at most"
+        )
 
     def run(self, run: Run) -> Sequence[str]:
         """Train; returns the files of weights."""

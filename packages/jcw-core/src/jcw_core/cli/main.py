@@ -12,6 +12,7 @@ import click
 
 from jcw_core import providers
 from jcw_core.cli.background import leave
+from jcw_core.cli.faults import fault
 from jcw_core.cli.interrupts import raise_interrupts
 from jcw_core.cli.text import echo
 from jcw_core.errors import JcwError, JcwWarning
@@ -81,6 +82,8 @@ def _run() -> int:
         _say(f"out of memory; {str(error) or 'take something smaller'}", error)
     except RecursionError as error:
         _say("what was given is nested too deeply", error)
+    except Exception as error:
+        _say(fault(error), error)
     return 2
 
 

@@ -32,10 +32,15 @@ class SupernetStage:
         return (VARIANT,) if has_variant(run.recipe) else ()
 
     def plan(self, run: Run) -> str:
-        """Its epochs."""
+        """Its epochs, and how long they take by a step of the whole network, the slowest of all."""
         if run.options(SupernetOptions).mode == "post-training":
             return f"no training; statistics of {run.options(SupernetOptions).calibration_images} images"
-        return f"{run.options(SupernetOptions).shared_epochs} epochs of {len(run.dataset('train'))} images"
+        options, images = run.options(SupernetOptions), len(run.dataset("train"))
+        pace = implementation("jcw_core.training.pace")
+        each = pace.seconds_per_image(run.network, options.arithmetic, run.recipe.run.threads)
+        steps = 1 if options.draws == "plain" else 3
+        time = pace.in_words(each * steps * options.shared_epochs * images)
+        return f"{options.shared_epochs} epochs of {images} images, {time} at most"
 
     def run(self, run: Run) -> Sequence[str]:
         """Train, or collect what pruning after training needs, and write ``supernet.safetensors``."""

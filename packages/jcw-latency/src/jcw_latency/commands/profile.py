@@ -92,6 +92,7 @@ def profile(
     lie in OUTPUT.partial, whatever else is profiled into the same file.
     """
     from jcw_core.options import parse
+    from jcw_core.space.whole import fixed_layers, in_words, unpruned_layers
     from jcw_latency.devices.guarded import GuardedDevice
     from jcw_latency.fidelity.verdict import judge
     from jcw_latency.options import LatencyOptions
@@ -103,6 +104,8 @@ def profile(
     device = GuardedDevice.of(opened, options.timeout, registry.exporters)
     table = _measured(registry, space, device, options, output, seed)
     echo(f"{output}: {len(table.grids)} layers, {table.settings['points']} points")
+    for line in in_words(fixed_layers(space.network), unpruned_layers(space.network)):
+        echo(f"kept whole: {line}", err=True)
     echo(str(judge(table, again=f"jcw profile {network} ... --set ")), err=True)
 
 
