@@ -267,6 +267,7 @@ TAKES = {
     **{op: {*WINDOW, "activation"} for op in ("max_pool", "avg_pool")},
     **{op: {"activation", "residual"} for op in ("linear", "batch_norm")},
     **{op: {"activation"} for op in ("add", "mul", "scale")},
+    **{op: {"stride"} for op in ("resize_nearest", "resize_bilinear")},
 }
 
 

@@ -45,6 +45,37 @@ ACTIVATE = {
 }
 
 
+def bilinear(x: F64, factors: Any) -> F64:
+    """Along one axis after the other, between the centres of pixels."""
+    for axis, factor in zip((1, 2), factors, strict=True):
+        size = x.shape[axis]
+        at = (np.arange(size * factor) + 0.5) / factor - 0.5
+        x = np.apply_along_axis(lambda line, at=at, size=size: np.interp(at, np.arange(size), line), axis, x)
+    return x
+
+
+def softmax(x: F64) -> F64:
+    exponentials: F64 = np.exp(x - x.max(0))
+    return exponentials / exponentials.sum(0)
+
+
+PORTABLE = {
+    "clip": lambda x, a, w: np.clip(x, a["low"], a["high"]),
+    "leaky_relu": lambda x, a, w: np.where(x < 0, a["slope"] * x, x),
+    "elu": lambda x, a, w: np.where(x < 0, a["alpha"] * np.expm1(np.minimum(x, 0)), x),
+    "prelu": lambda x, a, w: np.where(x < 0, w * x, x),
+    "softmax": lambda x, a, w: softmax(x),
+    "slice": lambda x, a, w: x[a["start"] : a["stop"]],
+    "channel_shuffle": lambda x, a, w: (
+        x.reshape(a["groups"], -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
+    ),
+    "resize_nearest": lambda x, a, w: np.kron(x, np.ones((1, *a["scale"]))),
+    "resize_bilinear": lambda x, a, w: bilinear(x, a["scale"]),
+    "unflatten": lambda x, a, w: x.reshape(-1, 1, 1),
+}
+"""Of a value, attributes and slopes."""
+
+
 def run(network: Network, weights: Any, image: NDArray[Any]) -> F64:
     """Flat output of one image (c, h, w)."""
     w = {name: np.asarray(array, np.float64) for name, array in weights.items()}
@@ -80,5 +111,8 @@ def run(network: Network, weights: Any, image: NDArray[Any]) -> F64:
             x = np.concatenate(inputs)
         elif node.op in ACTIVATE:
             x = ACTIVATE[node.op](x)
+        elif node.op in PORTABLE:
+            slopes = w.get(f"{node.name}.weight", np.zeros(0)).reshape(-1, *[1] * (x.ndim - 1))
+            x = PORTABLE[node.op](x, a, slopes)
         values[node.name] = x
     return values[network.output.name].reshape(-1)

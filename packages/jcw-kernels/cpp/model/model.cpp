@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -22,11 +23,14 @@ constexpr int kLargestWindow = 1 << 12;  // kernel, stride, padding: keeps produ
 constexpr std::int64_t kLargestTensor = 1 << 28;  // floats of one activation or weight
 constexpr int kGroup = 4;
 
-constexpr std::array<std::pair<std::string_view, Op>, 10> kOps = {{
+constexpr std::array<std::pair<std::string_view, Op>, 19> kOps = {{
     {"conv2d", Op::conv2d},     {"linear", Op::linear},   {"max_pool", Op::max_pool},
     {"avg_pool", Op::avg_pool}, {"add", Op::add},         {"global_avg_pool", Op::global_avg_pool},
     {"flatten", Op::flatten},   {"mul", Op::mul},         {"activation", Op::activation},
-    {"concat", Op::concat},
+    {"concat", Op::concat},     {"clip", Op::clip},       {"leaky_relu", Op::leaky_relu},
+    {"elu", Op::elu},           {"prelu", Op::prelu},     {"softmax", Op::softmax},
+    {"slice", Op::slice},       {"channel_shuffle", Op::channel_shuffle},
+    {"resize_nearest", Op::resize_nearest}, {"resize_bilinear", Op::resize_bilinear},
 }};
 
 constexpr std::array<std::pair<std::string_view, Activation>, 7> kActivations = {{
@@ -71,6 +75,24 @@ void read_padding(const Json& entry, Unit& unit) {
   } else {
     unit.padding = unit.padding_end = pair(entry, "padding", 0, {0, 0});
   }
+}
+
+// A number, whole or not, that a float can hold.
+float number(const Json& object, const char* key) {
+  const Json* value = object.find(key);
+  if (!value) return 0.0f;
+  const double* found = std::get_if<double>(&value->value);
+  if (!found || !(std::abs(*found) <= std::numeric_limits<float>::max()))
+    throw FormatError(std::string(key) + " is not a number that a float can hold");
+  return static_cast<float>(*found);
+}
+
+void read_portable(const Json& entry, Unit& unit) {
+  unit.low = number(entry, "low");
+  unit.high = number(entry, "high");
+  unit.slope = number(entry, unit.op == Op::elu ? "alpha" : "slope");
+  unit.start = integer(entry, "start", 0, kLargestSize, 0);
+  unit.scale = pair(entry, "scale", 1, {1, 1});
 }
 
 Shape input_shape(const Json& program) {
@@ -137,9 +159,11 @@ void check_attributes(const Unit& unit) {
   const bool plain = unit.kernel == Pair{1, 1} && unit.stride == Pair{1, 1} && unit.padding == Pair{0, 0} &&
                      unit.padding_end == Pair{0, 0};
   if (!plain && !is_windowed(unit)) refuse("window");
-  if (unit.groups != 1 && unit.op != Op::conv2d) refuse("groups");
+  if (unit.groups != 1 && unit.op != Op::conv2d && unit.op != Op::channel_shuffle) refuse("groups");
+  if (unit.start != 0 && unit.op != Op::slice) refuse("start");
+  if (unit.scale != Pair{1, 1} && unit.op != Op::resize_nearest && unit.op != Op::resize_bilinear) refuse("scale");
   const bool moves = unit.op == Op::concat || unit.op == Op::flatten || unit.op == Op::global_avg_pool;
-  if (unit.activation != Activation::none && moves) refuse("activation");
+  if (unit.activation != Activation::none && (moves || unit.portable())) refuse("activation");
   if (unit.residual >= 0 && !unit.weighted()) refuse("residual");
 }
 
@@ -159,6 +183,7 @@ Unit read_unit(const Json& entry, int known_tensors) {
   unit.kernel = pair(entry, "kernel_size", 1, {1, 1});
   unit.stride = pair(entry, "stride", 1, {1, 1});
   read_padding(entry, unit);
+  read_portable(entry, unit);
   check_attributes(unit);
   return unit;
 }
@@ -177,6 +202,7 @@ Model Model::parse(std::span<const std::byte> bytes) {
     if (unit.in.size() > kLargestTensor || unit.out.size() > kLargestTensor)
       throw FormatError("unit " + unit.name + ": its activations are too large");
     if (unit.weighted()) read_weights(file, unit);
+    if (unit.op == Op::prelu) unit.weight = floats(tensor(file, unit.name + ".weight"), unit.name + ".weight", unit.in.channels);
     model.units.push_back(std::move(unit));
   }
   model.output = static_cast<int>(program.at("output").integer("output", 0, static_cast<int>(model.units.size())));

@@ -20,7 +20,10 @@ from jcw_kernels.weight_packing import pack
 
 FORMAT = "jcw-model/1"
 
-_ATTRIBUTES = ("out_channels", "groups", "kernel_size", "stride", "padding")
+_ATTRIBUTES = (
+    *("out_channels", "groups", "kernel_size", "stride", "padding"),
+    *("low", "high", "slope", "alpha", "start", "scale"),
+)
 
 
 def serialize(model: Model) -> bytes:
@@ -37,6 +40,8 @@ def serialize(model: Model) -> bytes:
         folded = fold(unit, model.weights)
         if folded is not None:
             tensors |= unit_tensors(unit.name, folded)
+        if unit.node.op == "prelu":
+            tensors[f"{unit.name}.weight"] = model.weights[f"{unit.name}.weight"]
     return _sorted_header(save(tensors, metadata))
 
 
@@ -89,6 +94,10 @@ def _entry(network: Network, unit: FusedLayer, numbers: Mapping[str, int]) -> di
     if node.op == "batch_norm":
         channels = network.shapes[node.name][0]
         entry |= {"op": "conv2d", "out_channels": channels, "groups": channels}
+    if node.op == "slice":
+        entry["out_channels"] = network.shapes[node.name][0]
+    if node.op == "unflatten":
+        entry["op"] = "flatten"  # to the engine, a feature is a plane of one pixel
     if unit.residual is not None:
         entry["residual"] = numbers[unit.residual]
     return entry

@@ -17,6 +17,12 @@ from jcw_core.network.graph import Network, Node
 from jcw_core.network.operations import ACTIVATIONS, integer, pair
 from jcw_core.network.problem import LayerProblem
 
+_STRIDES = {
+    **dict.fromkeys(("conv2d", "max_pool", "avg_pool"), "stride"),
+    **dict.fromkeys(("resize_nearest", "resize_bilinear"), "scale"),
+}
+"""What a problem calls the stride, by operation."""
+
 _TAKES_ACTIVATION = frozenset({"conv2d", "linear", "batch_norm", "add", "mul"})
 
 
@@ -143,7 +149,7 @@ def problem_of(network: Network, layer: FusedLayer, density: float = 1.0) -> Lay
         in_width=first[2] if len(first) == 3 else 1,
         out_channels=out[0] if len(out) == 3 else prod(out),
         kernel_size=pair(node.attributes, "kernel_size") if windowed else one,
-        stride=pair(node.attributes, "stride") if windowed else one,
+        stride=pair(node.attributes, _STRIDES[node.op]) if node.op in _STRIDES else one,
         padding=_padding(node) if windowed else (0, 0),
         groups=integer(node.attributes, "groups") if node.op == "conv2d" else 1,
         density=density,

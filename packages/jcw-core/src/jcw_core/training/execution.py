@@ -14,7 +14,7 @@ from torch import Tensor
 from jcw_core.errors import DataError
 from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
-from jcw_core.network.operations import pair, sides
+from jcw_core.network.operations import integer, pair, sides
 
 Tensors = Mapping[str, Tensor]
 
@@ -82,6 +82,8 @@ def execute(network: Network, tensors: Tensors, images: Tensor, norm: BatchNorm)
             value = images
         elif node.op == "batch_norm":
             value = norm(node, tensors, values[node.inputs[0]])
+        elif node.op == "prelu":
+            value = F.prelu(values[node.inputs[0]], tensors[f"{node.name}.weight"])
         elif node.op in ("conv2d", "linear"):
             value = _weighted(node, tensors, values[node.inputs[0]])
         else:
@@ -173,6 +175,17 @@ def _pool(function: Callable[..., Tensor], fill: float) -> Callable[[Node, list[
     return pooled
 
 
+def _number(node: Node, key: str) -> float:
+    value = node.attributes[key]
+    assert isinstance(value, float)
+    return value
+
+
+def _shuffled(value: Tensor, groups: int) -> Tensor:
+    # Not torch's channel_shuffle, which has no place in ONNX files.
+    return value.view(len(value), groups, -1, *value.shape[2:]).transpose(1, 2).flatten(1, 2)
+
+
 _PLAIN: Mapping[str, Callable[[Node, list[Tensor], bool], Tensor]] = {
     "output": lambda node, inputs, inplace: inputs[0],
     "add": lambda node, inputs, inplace: inputs[0] + inputs[1],
@@ -188,4 +201,22 @@ _PLAIN: Mapping[str, Callable[[Node, list[Tensor], bool], Tensor]] = {
     "hardsigmoid": lambda node, inputs, inplace: F.hardsigmoid(inputs[0]),
     "sigmoid": lambda node, inputs, inplace: torch.sigmoid(inputs[0]),
     "silu": lambda node, inputs, inplace: F.silu(inputs[0]),
+    "clip": lambda node, inputs, inplace: inputs[0].clamp(_number(node, "low"), _number(node, "high")),
+    "leaky_relu": lambda node, inputs, inplace: F.leaky_relu(inputs[0], _number(node, "slope")),
+    "elu": lambda node, inputs, inplace: F.elu(inputs[0], _number(node, "alpha")),
+    "softmax": lambda node, inputs, inplace: F.softmax(inputs[0], 1),
+    "slice": lambda node, inputs, inplace: inputs[0][
+        :, integer(node.attributes, "start") : integer(node.attributes, "stop")
+    ],
+    "channel_shuffle": lambda node, inputs, inplace: _shuffled(inputs[0], integer(node.attributes, "groups")),
+    "resize_nearest": lambda node, inputs, inplace: F.interpolate(
+        inputs[0], scale_factor=tuple(map(float, pair(node.attributes, "scale"))), mode="nearest"
+    ),
+    "resize_bilinear": lambda node, inputs, inplace: F.interpolate(
+        inputs[0],
+        scale_factor=tuple(map(float, pair(node.attributes, "scale"))),
+        mode="bilinear",
+        align_corners=False,
+    ),
+    "unflatten": lambda node, inputs, inplace: inputs[0][:, :, None, None],
 }

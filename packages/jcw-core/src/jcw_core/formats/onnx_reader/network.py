@@ -73,7 +73,8 @@ def _translated(graph: Graph, name: str) -> Translation:
         try:
             _translate(net, operator)
         except (FormatError, NetworkError) as error:
-            net[operator.outputs[0]] = Lost()
+            for name in operator.outputs:
+                net[name] = Lost()
             if not isinstance(error, FollowingError):
                 obstacles[f"node {operator.name!r} ({operator.op}): {error}"] = None
     if obstacles:
@@ -84,4 +85,6 @@ def _translated(graph: Graph, name: str) -> Translation:
 def _translate(net: Translation, operator: Operator) -> None:
     if operator.op not in _KNOWN:
         raise FormatError(f"this operator has no place in a network; there is: {', '.join(sorted(_KNOWN))}")
-    net[operator.outputs[0]] = _KNOWN[operator.op](net, operator)
+    made = _KNOWN[operator.op](net, operator)
+    for name, value in zip(operator.outputs, made if isinstance(made, list) else [made], strict=False):
+        net[name] = value

@@ -55,11 +55,20 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Grouped:
+    """The planes of a node with its channels taken apart into groups, (groups, channels per group), or the other way round."""
+
+    source: str
+    groups: int
+    is_turned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """A value that has no place, which was said where it was made."""
 
 
-Value = str | Constant | Part | Lost
+Value = str | Constant | Part | Grouped | Lost
 """A node of the network by name, a constant, or a part of a node to come."""
 
 
@@ -97,6 +106,10 @@ class Translation:
         assert not isinstance(value, Lost)
         if isinstance(value, Constant):
             raise FormatError(f"reads the constant {name!r}; expected a value that depends on the input")
+        if isinstance(value, Grouped):
+            raise FormatError(
+                f"reads {name!r}, whose channels lie in groups; only a channel shuffle has a place"
+            )
         if isinstance(value, Part):
             made = self._values[name] = self.make(value)
             return made
