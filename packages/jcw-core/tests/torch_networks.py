@@ -371,7 +371,7 @@ class SeNet(nn.Module):
         self.pad = nn.ZeroPad2d((0, 1, 0, 1))
         self.conv, self.act = nn.Conv2d(3, 8, 3, 2), nn.PReLU(8)
         self.same = nn.Conv2d(8, 8, 5, padding="same")
-        self.fc = nn.Sequential(nn.Linear(8, 4), nn.PReLU(), nn.Linear(4, 8), nn.Sigmoid())
+        self.fc = nn.Sequential(nn.Linear(8, 4), nn.PReLU(4), nn.Linear(4, 8), nn.Sigmoid())
         self.head = nn.Linear(8, 5)
 
     def forward(self, x: Tensor) -> Tensor:
