@@ -33,6 +33,12 @@ def _bilinear(x: Array, factors: tuple[int, int]) -> Array:
     return x
 
 
+def _pixel_shuffled(x: Array, factor: int) -> Array:
+    channels, height, width = x.shape
+    squares = x.reshape(-1, factor, factor, height, width).transpose(0, 3, 1, 4, 2)
+    return squares.reshape(channels // factor**2, height * factor, width * factor)
+
+
 def _softmax(x: Array) -> Array:
     exponentials = np.exp(x - x.max(0))
     return exponentials / exponentials.sum(0)
@@ -50,6 +56,7 @@ PORTABLE: Mapping[str, Callable[..., Array]] = {
     ),
     "resize_nearest": lambda x, a, w: np.kron(x, np.ones((1, *a["scale"]))),
     "resize_bilinear": lambda x, a, w: _bilinear(x, a["scale"]),
+    "pixel_shuffle": lambda x, a, w: _pixel_shuffled(x, a["factor"]),
     "unflatten": lambda x, a, w: x.reshape(-1, 1, 1),
 }
 """Of a value, attributes and slopes."""
@@ -65,6 +72,7 @@ def portable_attributes(op: str, channels: int, rng: np.random.Generator) -> dic
         "elu": {"alpha": float(rng.uniform(0.1, 2))},
         "slice": {"start": start, "stop": int(rng.integers(start, channels)) + 1},
         "channel_shuffle": {"groups": int(rng.choice(divisors))},
+        "pixel_shuffle": {"factor": int(rng.choice([n for n in (1, 2, 3) if channels % n**2 == 0]))},
         "resize_nearest": {"scale": (int(rng.integers(1, 4)), int(rng.integers(1, 4)))},
         "resize_bilinear": {"scale": (int(rng.integers(1, 4)), int(rng.integers(1, 4)))},
     }
@@ -195,7 +203,7 @@ def _append(
         net.add(name, "concat", *draw(st.lists(st.sampled_from(planes), min_size=1, max_size=3)))
     elif kind == "portable":
         op = draw(st.sampled_from(sorted(PORTABLE.keys() - {"unflatten"})))
-        op = "clip" if op.startswith("resize") and height * width > 150 else op
+        op = "clip" if op.startswith(("resize", "pixel")) and height * width > 150 else op
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         net.add(name, op, source, **portable_attributes(op, channels, rng))  # type: ignore[arg-type]
     else:

@@ -53,6 +53,8 @@ def every_operation() -> Network:
     net.add("leaky", "leaky_relu", slope=0.3)
     net.add("shuffle", "channel_shuffle", groups=4)
     net.add("part", "slice", start=3, stop=11)
+    net.add("pixels", "pixel_shuffle", factor=2)
+    net.conv("wide", 8, 1)
     net.add("prelu", "prelu")
     net.add("twice", "resize_nearest", scale=(2, 3))
     net.add("thrice", "resize_bilinear", scale=(3, 2))

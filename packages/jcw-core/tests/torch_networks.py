@@ -348,7 +348,8 @@ class UNet(nn.Module):
         super().__init__()
         self.inc, self.down = self.twice(3, 8), self.twice(8, 16)
         self.up = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False)
-        self.conv, self.outc = self.twice(24, 8), nn.Conv2d(8, 3, 1)
+        self.transposed, self.pixels = nn.ConvTranspose2d(8, 4, 2, stride=2), nn.PixelShuffle(2)
+        self.conv, self.outc = self.twice(24, 8), nn.Conv2d(8, 1, 1)
 
     @staticmethod
     def twice(inputs: int, outputs: int) -> nn.Sequential:
@@ -360,7 +361,9 @@ class UNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x1 = self.inc(x)
         x2 = self.down(F.max_pool2d(x1, 2))
-        return F.softmax(self.outc(self.conv(torch.cat([x1, self.up(x2)], dim=1))), dim=1)
+        x = self.conv(torch.cat([x1, self.up(x2)], dim=1))
+        wide = F.max_pool2d(self.pixels(self.transposed(x)), 4)
+        return F.softmax(self.outc(x) * wide, dim=1)
 
 
 class SeNet(nn.Module):

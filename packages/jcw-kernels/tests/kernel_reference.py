@@ -54,6 +54,12 @@ def bilinear(x: F64, factors: Any) -> F64:
     return x
 
 
+def pixel_shuffled(x: F64, factor: int) -> F64:
+    channels, height, width = x.shape
+    squares = x.reshape(-1, factor, factor, height, width).transpose(0, 3, 1, 4, 2)
+    return squares.reshape(channels // factor**2, height * factor, width * factor)
+
+
 def softmax(x: F64) -> F64:
     exponentials: F64 = np.exp(x - x.max(0))
     return exponentials / exponentials.sum(0)
@@ -71,6 +77,7 @@ PORTABLE = {
     ),
     "resize_nearest": lambda x, a, w: np.kron(x, np.ones((1, *a["scale"]))),
     "resize_bilinear": lambda x, a, w: bilinear(x, a["scale"]),
+    "pixel_shuffle": lambda x, a, w: pixel_shuffled(x, a["factor"]),
     "unflatten": lambda x, a, w: x.reshape(-1, 1, 1),
 }
 """Of a value, attributes and slopes."""

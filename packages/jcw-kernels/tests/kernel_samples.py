@@ -124,6 +124,7 @@ PROBLEMS = [
     ),
     *(LayerProblem(op, 8, 5, 6, 8, stride=(2, 3)) for op in ("resize_nearest", "resize_bilinear")),
     LayerProblem("slice", 8, 10, 9, 5),
+    LayerProblem("pixel_shuffle", 8, 5, 6, 2, stride=(2, 2)),
     LayerProblem("unflatten", 8, 1, 1, 8),
     *(LayerProblem(name, 8, 10, 9, 8) for name in sorted(ACTIVATIONS)),
 ]

@@ -80,7 +80,9 @@ class Draft:
         padding = self.rng.integers(0, kernel // 2 + 1)
         if self.rng.random() < 0.4:
             kernel = np.minimum(kernel, self.values[source].shape[1:])
-            padding = self.rng.integers(0, np.tile(kernel, 2))  # of each side
+            # Of each side; even ones are drawn otherwise.
+            padding = self.rng.integers(0, np.tile(kernel, 2))
+            padding[:2] *= not np.array_equal(padding[:2], padding[2:]) or (2 * padding[:2] <= kernel).all()
         else:
             kernel = np.minimum(kernel, np.array(self.values[source].shape[1:]) + 2 * padding)
         window = {"kernel_size": kernel, "stride": self.rng.integers(1, 4, 2), "padding": padding}
@@ -161,7 +163,7 @@ def portable(d: Draft) -> None:
     source = d.source()
     x = d.values[source]
     op = d.pick([op for op in reference.PORTABLE if op != "unflatten"])
-    if op.startswith("resize") and x[0].size > 300:
+    if op.startswith(("resize", "pixel")) and x[0].size > 300:
         return activation(d)
     attributes = portable_attributes(op, len(x), d.rng)
     if op == "prelu":
@@ -183,6 +185,7 @@ def portable_attributes(op: str, channels: int, rng: np.random.Generator) -> dic
         "elu": {"alpha": float(rng.uniform(0.1, 2))},
         "slice": {"start": start, "stop": int(rng.integers(start, channels)) + 1},
         "channel_shuffle": {"groups": int(rng.choice(divisors))},
+        "pixel_shuffle": {"factor": int(rng.choice([n for n in (1, 2, 3) if channels % n**2 == 0]))},
         "resize_nearest": {"scale": scale},
         "resize_bilinear": {"scale": scale},
     }

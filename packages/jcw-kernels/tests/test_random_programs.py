@@ -30,6 +30,7 @@ LACKS = {
     "slice": ATTRIBUTES.keys() - {"start"},
     "channel_shuffle": ATTRIBUTES.keys() - {"groups"},
     **{op: ATTRIBUTES.keys() - {"scale"} for op in ("resize_nearest", "resize_bilinear")},
+    "pixel_shuffle": ATTRIBUTES.keys() - {"scale"},
     **{op: {*ATTRIBUTES} for op in ("global_avg_pool", "flatten", "concat")},
     **{op: ATTRIBUTES.keys() - {"activation"} for op in ("add", "mul", "activation")},
 }

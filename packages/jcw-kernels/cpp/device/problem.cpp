@@ -100,6 +100,7 @@ bool chooses_channels(const std::string& op) { return op == "conv2d" || op == "l
 void check_channels(const Json& problem, const std::string& op, const Shape& in) {
   const Json* given = problem.find("out_channels");
   if (!given || chooses_channels(op)) return;
+  if (op == "pixel_shuffle") return;  // by its factor
   const std::int64_t made = op == "flatten" ? in.size() : in.channels;
   if (given->integer("out_channels", 1, kLargestTensor) != made)
     throw FormatError("out_channels is not the " + std::to_string(made) + " that " + op + " makes");
@@ -111,7 +112,8 @@ Unit unit_of(const Json& problem, const std::string& name) {
   Json::Object entry = {{"name", Json{name}}, {"inputs", Json{Json::Array{}}}, {"op", Json{engine_op(op)}}};
   for (const char* key : {"groups", "kernel_size", "stride", "padding"})
     if (const Json* value = problem.find(key)) {
-      const bool factor = op.starts_with("resize_") && key == std::string("stride");
+      const bool resizes = op.starts_with("resize_") || op == "pixel_shuffle";
+      const bool factor = resizes && key == std::string("stride");
       entry.push_back({factor ? "scale" : key, *value});
     }
   const Json* channels = problem.find("out_channels");

@@ -23,7 +23,7 @@ constexpr int kLargestWindow = 1 << 12;  // kernel, stride, padding: keeps produ
 constexpr std::int64_t kLargestTensor = 1 << 28;  // floats of one activation or weight
 constexpr int kGroup = 4;
 
-constexpr std::array<std::pair<std::string_view, Op>, 19> kOps = {{
+constexpr std::array<std::pair<std::string_view, Op>, 20> kOps = {{
     {"conv2d", Op::conv2d},     {"linear", Op::linear},   {"max_pool", Op::max_pool},
     {"avg_pool", Op::avg_pool}, {"add", Op::add},         {"global_avg_pool", Op::global_avg_pool},
     {"flatten", Op::flatten},   {"mul", Op::mul},         {"activation", Op::activation},
@@ -31,6 +31,7 @@ constexpr std::array<std::pair<std::string_view, Op>, 19> kOps = {{
     {"elu", Op::elu},           {"prelu", Op::prelu},     {"softmax", Op::softmax},
     {"slice", Op::slice},       {"channel_shuffle", Op::channel_shuffle},
     {"resize_nearest", Op::resize_nearest}, {"resize_bilinear", Op::resize_bilinear},
+    {"pixel_shuffle", Op::pixel_shuffle},
 }};
 
 constexpr std::array<std::pair<std::string_view, Activation>, 7> kActivations = {{
@@ -93,6 +94,7 @@ void read_portable(const Json& entry, Unit& unit) {
   unit.slope = number(entry, unit.op == Op::elu ? "alpha" : "slope");
   unit.start = integer(entry, "start", 0, kLargestSize, 0);
   unit.scale = pair(entry, "scale", 1, {1, 1});
+  if (const int factor = integer(entry, "factor", 1, kLargestWindow, 1); factor != 1) unit.scale = {factor, factor};
 }
 
 Shape input_shape(const Json& program) {
@@ -161,7 +163,8 @@ void check_attributes(const Unit& unit) {
   if (!plain && !is_windowed(unit)) refuse("window");
   if (unit.groups != 1 && unit.op != Op::conv2d && unit.op != Op::channel_shuffle) refuse("groups");
   if (unit.start != 0 && unit.op != Op::slice) refuse("start");
-  if (unit.scale != Pair{1, 1} && unit.op != Op::resize_nearest && unit.op != Op::resize_bilinear) refuse("scale");
+  if (unit.scale != Pair{1, 1} && unit.op != Op::resize_nearest && unit.op != Op::resize_bilinear && unit.op != Op::pixel_shuffle)
+    refuse("scale");
   const bool moves = unit.op == Op::concat || unit.op == Op::flatten || unit.op == Op::global_avg_pool;
   if (unit.activation != Activation::none && (moves || unit.portable())) refuse("activation");
   if (unit.residual >= 0 && !unit.weighted()) refuse("residual");

@@ -26,7 +26,7 @@ struct Pair {
 };
 
 enum class Op { conv2d, linear, max_pool, avg_pool, global_avg_pool, flatten, activation, add, mul, concat,
-                clip, leaky_relu, elu, prelu, softmax, slice, channel_shuffle, resize_nearest, resize_bilinear };
+                clip, leaky_relu, elu, prelu, softmax, slice, channel_shuffle, resize_nearest, resize_bilinear, pixel_shuffle };
 
 // Tensor 0 is the network's input; unit i makes tensor i + 1.
 struct Unit {
@@ -39,7 +39,7 @@ struct Unit {
   Pair kernel, stride, padding{0, 0}, padding_end{0, 0};  // before the first pixels and after the last
   float low = 0.0f, high = 0.0f, slope = 0.0f;  // of clip; of leaky_relu, and the alpha of elu
   int start = 0;                                // first channel of a slice
-  Pair scale;                                   // of a resizing operation
+  Pair scale;                                   // of a resizing operation; of pixel_shuffle, its factor twice
   Shape in, out;
   std::vector<float> weight;  // out_channels x (in channels / groups) x kernel; of prelu, channels
   std::vector<float> bias;    // out_channels

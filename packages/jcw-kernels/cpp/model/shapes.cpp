@@ -77,6 +77,11 @@ Shape inferred(const Model& model, const Unit& unit) {
       if (height * width > 1 << 28) fail(unit, "too many pixels");
       return {unit.in.channels, static_cast<int>(height), static_cast<int>(width)};
     }
+    case Op::pixel_shuffle: {
+      const std::int64_t square = std::int64_t{unit.scale.y} * unit.scale.y;
+      if (unit.scale.x != unit.scale.y || unit.in.channels % square) fail(unit, "channels do not divide into squares");
+      return {static_cast<int>(unit.in.channels / square), unit.in.height * unit.scale.y, unit.in.width * unit.scale.y};
+    }
     case Op::activation: case Op::add: case Op::mul: case Op::clip: case Op::leaky_relu: case Op::elu: case Op::prelu:
     case Op::softmax: break;
   }

@@ -69,6 +69,16 @@ void resize_nearest(const Call& call, Range channels) {
     }
 }
 
+void pixel_shuffle(const Call& call, Range channels) {
+  const int factor = call.unit.scale.y;
+  for (int c = channels.begin; c < channels.end; ++c)
+    for (int y = 0; y < call.unit.out.height; ++y) {
+      float* const to = call.target(c, y);
+      for (int x = 0; x < call.unit.out.width; ++x)
+        to[x] = call.source((c * factor + y % factor) * factor + x % factor, y / factor)[x / factor];
+    }
+}
+
 // The two pixels between which an output pixel lies along one axis, and how far from the first one.
 struct Between {
   int first, second;
@@ -121,6 +131,7 @@ Body body_of(Op op) {
     case Op::slice: return slice_channels;
     case Op::channel_shuffle: return shuffle;
     case Op::resize_nearest: return resize_nearest;
+    case Op::pixel_shuffle: return pixel_shuffle;
     case Op::resize_bilinear: return resize_bilinear;
     default: throw std::logic_error("an operation without loops");
   }

@@ -20,7 +20,7 @@ _POOL = 1 << 16
 _WEIGHTED = ("conv2d", "linear", "batch_norm")
 _PORTABLE = (
     *("clip", "leaky_relu", "elu", "prelu", "softmax", "slice", "channel_shuffle"),
-    *("resize_nearest", "resize_bilinear", "unflatten"),
+    *("resize_nearest", "resize_bilinear", "pixel_shuffle", "unflatten"),
 )
 _WINDOW = ("kernel_size", "stride", "padding")
 
@@ -110,6 +110,8 @@ def _portable(problem: LayerProblem) -> dict[str, Any]:
         return {"out_channels": problem.out_channels}
     if problem.op == "channel_shuffle":
         return {"groups": 2 if problem.in_channels % 2 == 0 else 1}
+    if problem.op == "pixel_shuffle":
+        return {"factor": problem.stride[0]}
     return {"scale": list(problem.stride)} if problem.op.startswith("resize") else {}
 
 

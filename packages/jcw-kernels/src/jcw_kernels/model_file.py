@@ -22,7 +22,7 @@ FORMAT = "jcw-model/1"
 
 _ATTRIBUTES = (
     *("out_channels", "groups", "kernel_size", "stride", "padding"),
-    *("low", "high", "slope", "alpha", "start", "scale"),
+    *("low", "high", "slope", "alpha", "start", "scale", "factor"),
 )
 
 

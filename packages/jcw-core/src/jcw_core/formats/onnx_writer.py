@@ -215,6 +215,8 @@ def _operator(node: Node) -> tuple[str, list[str], Mapping[str, Any]]:
     if node.op in _NUMBERS:
         kind, key = _NUMBERS[node.op]
         return kind, [], {"alpha": a[key]}
+    if node.op == "pixel_shuffle":
+        return "DepthToSpace", [], {"blocksize": a["factor"], "mode": "CRD"}
     if node.op == "softmax":
         return "Softmax", [], {"axis": 1}
     kind, attributes = _activation(node.op)

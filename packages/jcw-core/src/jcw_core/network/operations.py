@@ -219,6 +219,13 @@ def _resize_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
     return channels, height * rows, width * columns
 
 
+def _pixel_shuffle_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
+    (channels, height, width), factor = _plane(inputs), integer(attributes, "factor")
+    if channels % factor**2:
+        raise NetworkError(f"{channels} channels do not divide into squares of {factor} x {factor}")
+    return channels // factor**2, height * factor, width * factor
+
+
 def _unflatten_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
     if len(inputs[0]) != 1:
         raise NetworkError(f"needs a flat input (features,), found {inputs[0]}")
@@ -268,6 +275,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "channel_shuffle": Operation(1, {"groups": "int"}, _shuffle_shape),
     "resize_nearest": Operation(1, {"scale": "pair"}, _resize_shape),
     "resize_bilinear": Operation(1, {"scale": "pair"}, _resize_shape),
+    "pixel_shuffle": Operation(1, {"factor": "int"}, _pixel_shuffle_shape),
     "unflatten": Operation(1, shape=_unflatten_shape),
 }
 """Every operation by name. ``avg_pool`` counts the padding in its mean, as torch does.
@@ -275,7 +283,8 @@ OPERATIONS: Mapping[str, Operation] = {
 ``clip`` is to ``low`` and ``high``, the largest float32 where there is no limit; ``prelu`` has a slope per channel;
 ``softmax`` is over channels, ``slice`` takes channels from ``start`` to before ``stop``, ``channel_shuffle`` transposes
 (groups, channels per group), and the resizing ones enlarge by whole factors, bilinear with the centres of corner
-pixels half a pixel inside. ``unflatten`` makes a plane of one pixel from each feature.
+pixels half a pixel inside. ``pixel_shuffle`` makes squares of ``factor`` x ``factor`` pixels of that many channels, row
+by row, so a transposed convolution whose kernel is its stride is a 1 x 1 convolution before it. ``unflatten`` makes a plane of one pixel from each feature.
 """
 
 LARGEST_FLOAT = 3.4028234663852886e38

@@ -12,7 +12,7 @@ from jcw_core.network.operations import ACTIVATIONS, OPERATIONS, sides_of, too_w
 _WINDOWED = frozenset({"conv2d", "max_pool", "avg_pool"})
 _WEIGHTED = frozenset({"conv2d", "linear", "batch_norm"})
 
-_RESIZING = frozenset({"resize_nearest", "resize_bilinear"})
+_RESIZING = frozenset({"resize_nearest", "resize_bilinear", "pixel_shuffle"})
 
 _TAKEN_BY = {
     "kernel_size": _WINDOWED,
@@ -109,6 +109,8 @@ class LayerProblem:
         made = self.in_channels * (self.in_height * self.in_width if self.op == "flatten" else 1)
         if self.op == "slice" and self.out_channels <= made:
             return
+        if self.op == "pixel_shuffle":
+            made = self.in_channels // (self.stride[0] * self.stride[1])
         if self.op not in ("conv2d", "linear") and self.out_channels != made:
             raise NetworkError(
                 f"layer problem with another number of channels than the {made} that it makes: {self}"

@@ -218,5 +218,8 @@ _PLAIN: Mapping[str, Callable[[Node, list[Tensor], bool], Tensor]] = {
         mode="bilinear",
         align_corners=False,
     ),
+    "pixel_shuffle": lambda node, inputs, inplace: F.pixel_shuffle(
+        inputs[0], integer(node.attributes, "factor")
+    ),
     "unflatten": lambda node, inputs, inplace: inputs[0][:, :, None, None],
 }

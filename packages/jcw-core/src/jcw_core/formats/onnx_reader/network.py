@@ -42,19 +42,21 @@ def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
         raise FormatError(f"{path}: {error}") from None
 
 
-def read_onnx_model(path: Path, shape: Sequence[int] | None = None) -> Model:
+def read_onnx_model(path: Path, shape: Sequence[int] | None = None, outputs: Sequence[str] = ()) -> Model:
     """The network that an ONNX file holds, with its weights.
 
     Args:
         path: as ``read_onnx`` has it; tensors in further files beside it are read as well.
         shape: (images, channels, height, width), for sizes that the file leaves open.
+        outputs: names of values at which the network ends, for files whose tail, such as the decoding of boxes, has no
+            place in one. Several are flattened and joined in this order.
 
     Raises:
         JcwError: the package onnx is not installed.
         FormatError: as ``read_onnx``, or values are missing or not finite.
     """
     try:
-        graph = read_graph(path, shape, exact=True)
+        graph = read_graph(path, shape, outputs, exact=True)
         net = _translated(graph, path.stem)
         return Model(_network(graph, net), net.weights)
     except (FormatError, NetworkError) as error:
@@ -62,7 +64,12 @@ def read_onnx_model(path: Path, shape: Sequence[int] | None = None) -> Model:
 
 
 def _network(graph: Graph, net: Translation) -> Network:
-    return net.builder.build(output=net.node(graph.output))
+    """The network that ends with the graph's outputs; several are one vector, in their order."""
+    ends = [net.node(name) for name in graph.outputs]
+    if len(ends) == 1:
+        return net.builder.build(output=ends[0])
+    flat = [net.builder.add(f"outputs.{number}", "flatten", end) for number, end in enumerate(ends)]
+    return net.builder.build(output=net.builder.add("outputs", "concat", *flat))
 
 
 def _translated(graph: Graph, name: str) -> Translation:

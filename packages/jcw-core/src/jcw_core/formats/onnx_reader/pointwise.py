@@ -29,7 +29,7 @@ def _activation(op: str, net: Translation, operator: Operator) -> Value:
 def _gate(form: str, net: Translation, operator: Operator) -> Value:
     if form == "hardsigmoid":
         alpha, beta = operator.attributes.get("alpha", 0.2), operator.attributes.get("beta", 0.5)
-        if not (_is(alpha, _SIXTH) and _is(beta, 0.5)):
+        if not (_is(net, alpha, _SIXTH) and _is(net, beta, 0.5)):
             scale, shift = (Constant((), np.asarray(value, np.float32)) for value in (alpha, beta))
             scaled = affine(net, operator, net.node(operator.input(0)), scale=scale, shift=shift)
             return net.append(operator, "clip", scaled, low=0.0, high=1.0)
@@ -93,7 +93,9 @@ def _add(net: Translation, operator: Operator) -> Value:
             return net.make(value, bias=constant)
         made = partial(affine, net, operator, net.node(name), shift=constant)
         return (
-            Part("shifted", net.node(name), operator, otherwise=made) if _is(constant.scalar, 3) else made()
+            Part("shifted", net.node(name), operator, otherwise=made)
+            if _is(net, constant.scalar, 3)
+            else made()
         )
     return net.append(operator, "add", *map(net.node, operator.inputs))
 
@@ -200,12 +202,29 @@ def _div(net: Translation, operator: Operator) -> Value:
 def _scaled(net: Translation, operator: Operator, name: str, factor: Constant) -> Value:
     """The last step of hardswish or hardsigmoid, or a factor of each channel."""
     value = net[name]
-    if isinstance(value, Part) and _is(factor.scalar, _SIXTH):
+    if isinstance(value, Part) and _is(net, factor.scalar, _SIXTH):
         if value.form == "clipped":
             return Part("hardsigmoid", value.source, operator)
         if value.form == "product":
             return net.append(operator, "hardswish", value.source)
+    if isinstance(value, Part) and value.layer is not None:
+        scaled = _scaled_layer(value.layer, factor)
+        if scaled is not None:
+            return replace(value, layer=scaled)
     return affine(net, operator, net.node(name), scale=factor)
+
+
+def _scaled_layer(layer: Layer, factor: Constant) -> Layer | None:
+    """A layer without bias times a factor, of one value or one per channel; None where it has another shape."""
+    weight, features = layer.weights["weight"], _features(layer)
+    single = prod(factor.dims) == 1
+    if "bias" in layer.weights or not (single or _is_per_channel(factor, features, layer.op == "conv2d")):
+        return None
+    if weight.values is None or factor.values is None:
+        return layer  # where only costs are asked for
+    factors = np.broadcast_to(factor.values.reshape(-1), (features,))
+    values = weight.values * factors.reshape(-1, *[1] * (len(weight.dims) - 1)).astype(np.float32)
+    return replace(layer, weights={**layer.weights, "weight": Constant(weight.dims, values)})
 
 
 def _both_ways(operator: Operator) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -213,9 +232,9 @@ def _both_ways(operator: Operator) -> tuple[tuple[str, str], tuple[str, str]]:
     return (first, second), (second, first)
 
 
-def _is(value: object, expected: float) -> bool:
-    """Equal within the precision of half floats."""
-    return isinstance(value, float) and isclose(value, expected, rel_tol=1e-3)
+def _is(net: Translation, value: object, expected: float) -> bool:
+    """Equal within the precision of half floats; of floats, where the network is to compute what the file does."""
+    return isinstance(value, float) and isclose(value, expected, rel_tol=1e-6 if net.exact else 1e-3)
 
 
 POINTWISE: Mapping[str, Callable[[Translation, Operator], Value]] = {

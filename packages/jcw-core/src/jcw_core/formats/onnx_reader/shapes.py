@@ -31,6 +31,25 @@ def _constant(net: Translation, operator: Operator) -> Value:
     raise FormatError(f"a constant given by {', '.join(operator.attributes) or 'nothing'}; expected numbers")
 
 
+def _cast(net: Translation, operator: Operator) -> Value:
+    """Of constants, a change of type; values that depend on the image are floats, and stay so."""
+    value, to = net[operator.input(0)], operator.integer("to", _FLOAT)
+    if not isinstance(value, Constant):
+        if to != _FLOAT:
+            raise FormatError(f"turns values into type {to}; only float32, type {_FLOAT}, has a place")
+        return _same(net, operator)
+    if value.values is None or to not in _TYPES:
+        raise FormatError(
+            f"turns a constant into type {to}; only short ones of {sorted(_TYPES)} have a place"
+        )
+    return Constant(value.dims, value.values.astype(_TYPES[to]))
+
+
+_FLOAT = 1
+_TYPES = {1: np.float32, 6: np.int32, 7: np.int64, 10: np.float16, 11: np.float64}
+"""Numpy's types by ONNX's numbers."""
+
+
 def _known(values: object) -> Constant:
     array = np.asarray(values)
     return Constant(array.shape, array)
@@ -105,12 +124,34 @@ def _slice(net: Translation, operator: Operator) -> Value:
     node = net.node(operator.input(0))
     rank, channels = len(net.shape(node)), net.shape(node)[1]
     starts, stops, axes, steps = _ranges(net, operator)
+    if rank == 4 and len(axes) == 1 and axes[0] % rank in (2, 3) and steps[0] > 0:
+        return _every(net, operator, node, axes[0] % rank, (starts[0], stops[0], steps[0]))
     if [axis % rank for axis in axes] != [1] or steps != (1,):
         raise FormatError(
             f"takes a part along the axes {axes} in steps of {steps}; only one of channels has a place"
         )
     (start, stop) = (min(n + channels if n < 0 else n, channels) for n in (starts[0], stops[0]))
     return _channels(net, operator, node, start, stop)
+
+
+def _every(
+    net: Translation, operator: Operator, source: str, axis: int, picked: tuple[int, int, int]
+) -> Value:
+    """Every so manyth row or column, from one of the first to the last, as a convolution by channel of ones and zeros."""
+    (_, channels, *_), (start, stop, step) = net.shape(source), picked
+    size = net.shape(source)[axis]
+    if not 0 <= start < step or stop < size:
+        raise FormatError(
+            f"takes pixels {start} to {stop} of {size} in steps of {step}; only whole planes have a place"
+        )
+    kernel, stride = [1, 1], [1, 1]
+    kernel[axis - 2], stride[axis - 2] = start + 1, step
+    ones = np.zeros((channels, 1, *kernel), np.float32)
+    ones[..., -1, -1] = 1
+    return net.append_weighted(
+        operator, "conv2d", source, {"weight": Constant(ones.shape, ones)},
+        out_channels=channels, kernel_size=tuple(kernel), stride=tuple(stride), padding=(0, 0), groups=channels, bias=False,
+    )  # fmt: skip
 
 
 def _part_of(net: Translation, operator: Operator) -> Value:
@@ -179,6 +220,13 @@ def _resize(net: Translation, operator: Operator) -> Value:
     raise FormatError(f"resizes by {mode} with {how} ({rounding}), which has no place")
 
 
+def _depth_to_space(net: Translation, operator: Operator) -> Value:
+    if (mode := operator.attributes.get("mode", "DCR")) != "CRD":
+        raise FormatError(f"mode is {mode}; only CRD, the order of a pixel shuffle, has a place")
+    source, factor = net.node(operator.input(0)), operator.integer("blocksize", 1)
+    return net.append(operator, "pixel_shuffle", source, factor=factor)
+
+
 def _factors(net: Translation, operator: Operator, source: str) -> tuple[int, int]:
     shape = net.shape(source)
     place = 1 if operator.op == "Upsample" or (not operator.has_input(2) and len(operator.inputs) == 2) else 2
@@ -196,14 +244,21 @@ def _factors(net: Translation, operator: Operator, source: str) -> tuple[int, in
 def _reshape(net: Translation, operator: Operator) -> Value:
     if isinstance(value := net[operator.input(0)], Grouped):
         return _grouped(net, operator, value)
+    wanted = net.integers(operator.input(1))
     if isinstance(value, Constant):
-        return value  # of a shape's arithmetic, whose numbers are read one by one
-    shape, wanted = net.shape(net.node(operator.input(0))), net.integers(operator.input(1))
-    # 0 keeps a size, -1 is what remains.
+        target = _sizes(value.dims, wanted)
+        if prod(target) != prod(value.dims):
+            raise FormatError(f"turns a constant of shape {value.dims} into {target}")
+        return Constant(target, None if value.values is None else value.values.reshape(target))
+    return _as(net, operator, _sizes(net.shape(net.node(operator.input(0))), wanted))
+
+
+def _sizes(shape: Shape, wanted: Sequence[int]) -> Shape:
+    """The target of a Reshape: 0 keeps a size, -1 is what remains."""
     target = [shape[i] if size == 0 and i < len(shape) else size for i, size in enumerate(wanted)]
     if target.count(-1) == 1:
         target[target.index(-1)] = prod(shape) // max(-prod(target), 1)
-    return _as(net, operator, target)
+    return tuple(target)
 
 
 def _squeeze(net: Translation, operator: Operator) -> Value:
@@ -231,8 +286,10 @@ def _as(net: Translation, operator: Operator, target: Sequence[int] | Shape) -> 
 
 
 SHAPES: Mapping[str, Callable[[Translation, Operator], Made]] = {
+    "Cast": _cast,
     "Concat": _concat,
     "Constant": _constant,
+    "DepthToSpace": _depth_to_space,
     "Dropout": _same,
     "Flatten": _flatten,
     "Gather": _gather,

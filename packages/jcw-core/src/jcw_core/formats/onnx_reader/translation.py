@@ -17,7 +17,7 @@ from jcw_core.network.operations import OPERATIONS, Attribute, Attributes, Shape
 
 _LONGEST = 100
 """Characters of a node's name."""
-_WEIGHTED = ("Conv", "Gemm", "MatMul", "BatchNormalization")
+_WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization")
 
 
 class FollowingError(FormatError):

@@ -51,6 +51,34 @@ def _conv2d(net: Translation, operator: Operator) -> Value:
     )  # fmt: skip
 
 
+def _conv_transpose(net: Translation, operator: Operator) -> Value:
+    """One whose windows do not overlap: a 1 x 1 convolution that makes the pixels of each square as channels."""
+    a = operator.arguments
+    source, weight = net.node(a["input"]), net.constant(a["weight"])
+    stride, kernel = _pair(a["stride"]), _pair(weight.shape[2:])
+    plain = not any((*_pair(a["padding"]), *_pair(a["output_padding"]))) and _pair(a["dilation"]) == (1, 1)
+    if not plain or a["groups"] != 1 or stride != kernel or stride[0] != stride[1]:
+        raise Obstacle(
+            f"a transposed convolution with a kernel {kernel} and stride {stride} has no place in a network; one whose "
+            "kernel is its stride, square, without padding and groups, has"
+        )
+    inputs, outputs, factor = *weight.shape[:2], stride[0]
+    made = int(outputs) * factor**2
+    weights = {"weight": weight.permute(1, 2, 3, 0).reshape(made, inputs, 1, 1)}
+    if a["bias"] is not None:
+        weights["bias"] = net.constant(a["bias"]).repeat_interleave(factor**2)
+    point = net.append_weighted(
+        operator, a["weight"], "conv2d", source, weights,
+        out_channels=made, kernel_size=(1, 1), stride=(1, 1), padding=(0, 0), groups=1, bias="bias" in weights,
+    )  # fmt: skip
+    return net.append(operator, "pixel_shuffle", point, factor=factor)
+
+
+def _pixel_shuffle(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    return net.append(operator, "pixel_shuffle", net.node(a["self"]), factor=int(a["upscale_factor"]))
+
+
 def _linear(net: Translation, operator: Operator) -> Value:
     a = operator.arguments
     source, weight = net.node(a["input"]), net.constant(a["weight"])
@@ -345,6 +373,8 @@ def _unchanged(net: Translation, operator: Operator) -> Value:
 
 OPERATORS: Mapping[str, Callable[[Translation, Operator], Value]] = {
     "conv2d": _conv2d,
+    "conv_transpose2d": _conv_transpose,
+    "pixel_shuffle": _pixel_shuffle,
     "linear": _linear,
     "batch_norm": _batch_norm,
     **{
