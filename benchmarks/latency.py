@@ -25,7 +25,7 @@ from scipy.interpolate import RegularGridInterpolator
 
 from jcw_core.errors import JcwError
 from jcw_core.network.layers import fuse, problem_of
-from jcw_core.protocols import Device, DeviceInfo, Exporter
+from jcw_core.protocols import DeviceInfo, Progress
 from jcw_core.registry import Registry
 from jcw_core.space.space import Population, SearchSpace
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, profile_space, table_from_arrays
@@ -33,7 +33,7 @@ from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.fidelity.check import compare
 from jcw_latency.profiling.grid import width_points
 from jcw_latency.profiling.networks import NetworkRuns
-from jcw_latency.table.axes import CHANNELS, DENSITY, IN, OUT, unit_axes
+from jcw_latency.table.axes import CHANNELS, DENSITY, IN, OUT, layer_axes
 
 Floats = NDArray[np.float64]
 
@@ -46,12 +46,12 @@ def speed(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     network, rng = backbone.build(), np.random.default_rng(0)
     space = SearchSpace.of(network, defaults=backbone.bounds)
     arrays, axes = {}, {}
-    for unit in fuse(network):
+    for layer in fuse(network):
         # The 20 convolutions of the published table; what is left costs nothing there.
-        if unit.node.op == "conv2d":
-            axes[unit.name] = unit_axes(network, unit, problem_of(network, unit))
-            shape = [11 if axis == DENSITY else 9 for axis in axes[unit.name]]
-            arrays[unit.name] = rng.uniform(size=shape)
+        if layer.node.op == "conv2d":
+            axes[layer.name] = layer_axes(network, layer, problem_of(network, layer))
+            shape = [11 if axis == DENSITY else 9 for axis in axes[layer.name]]
+            arrays[layer.name] = rng.uniform(size=shape)
     table = table_from_arrays(
         network, arrays, axes=axes, device=DeviceInfo("random", "", "", 1), others="free"
     )
@@ -82,15 +82,15 @@ def _fastest(call: Callable[[], object], repeats: int) -> float:
 
 def _by_scipy(table: LatencyTable, space: SearchSpace, population: Population) -> Floats:
     total = np.zeros(len(population))
-    for unit in fuse(space.network):
-        grid = table.grid(space.network, unit)
+    for layer in fuse(space.network):
+        grid = table.grid(space.network, layer)
         if not grid.ms.any():
             continue
         at = {
-            IN: space.channels(population, unit.inputs[0]),
-            CHANNELS: space.channels(population, unit.inputs[0]),
-            OUT: space.channels(population, unit.output),
-            DENSITY: space.density(population, unit.name),
+            IN: space.channels(population, layer.inputs[0]),
+            CHANNELS: space.channels(population, layer.inputs[0]),
+            OUT: space.channels(population, layer.output),
+            DENSITY: space.density(population, layer.name),
         }
         where = np.stack([at[axis] for axis in grid.axes], axis=-1)
         total += RegularGridInterpolator(list(grid.axes.values()), grid.ms)(where)
@@ -101,8 +101,7 @@ def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Profile each network on this machine with full and adaptive grids, random architectures run whole in between."""
     registry = Registry()
     plugin = registry.devices["host"]
-    device = plugin.open(plugin.options())
-    exporter = registry.exporters[device.model_format]
+    device = GuardedDevice.of(plugin.open(plugin.options()), LatencyOptions().timeout, registry.exporters)
     for name in args.networks:
         backbone, rng = registry.backbones[name], np.random.default_rng(0)
         space = SearchSpace.of(backbone.build(input_size=args.input_size), defaults=backbone.bounds)
@@ -112,8 +111,7 @@ def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             runs = NetworkRuns(
                 space.network,
                 [space.architecture(row) for row in population],
-                GuardedDevice(device, LatencyOptions().timeout),
-                exporter,
+                device,
                 rounds=20,
                 rng=rng,
                 folder=Path(folder),
@@ -128,9 +126,7 @@ def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     else {"widths": args.widths, "densities": args.densities}
                 )
                 options = LatencyOptions(whole_networks=args.whole, **points)
-                tables[grid] = _profiled(
-                    device, exporter, space, options, rng, Path(folder), f"{name}, {grid}"
-                )
+                tables[grid] = _profiled(device, space, options, rng, Path(folder), f"{name}, {grid}")
             runs.finish()
         for grid, (table, seconds) in tables.items():
             found = compare(LatencyPredictor(table, space), population, runs).to_dict()
@@ -140,8 +136,7 @@ def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def _profiled(
-    device: Device,
-    exporter: Exporter,
+    device: GuardedDevice,
     space: SearchSpace,
     options: LatencyOptions,
     rng: np.random.Generator,
@@ -150,14 +145,12 @@ def _profiled(
 ) -> tuple[LatencyTable, float]:
     """What ``jcw profile`` does: the table, and the seconds that it took."""
     start = time.monotonic()
-    table = profile_space(
-        space, device, exporter, options, rng=rng, folder=folder, notify=lambda unit: _say(f"{what}: {unit}")
-    )
+    table = profile_space(space, device, options, rng=rng, folder=folder, notify=_say(what))
     return table, time.monotonic() - start
 
 
 def _row(name: str, grid: str, input_size: int, table: LatencyTable, seconds: float) -> dict[str, Any]:
-    run = table.whole[name]
+    run = table.end_to_end[name]
     return {
         "kind": "fidelity",
         "network": name,
@@ -168,13 +161,15 @@ def _row(name: str, grid: str, input_size: int, table: LatencyTable, seconds: fl
         "drift": table.settings["drift"],
         "scale": run.scale,
         "overhead_ms": run.overhead_ms,
-        "bend": run.bend,
+        "bend": run.quadratic,
         "device": {"cpu": table.device.cpu, "isa": table.device.isa, "threads": table.device.threads},
     }
 
 
-def _say(what: str) -> Callable[[int, int, str], None]:
-    return lambda done, total, detail: print(f"\r{what} {done}/{total} {detail}   ", end="", file=sys.stderr)
+def _say(what: str) -> Callable[[Progress], None]:
+    return lambda event: print(
+        f"\r{what}: {event.unit} {event.done}/{event.total} {event.detail}   ", end="", file=sys.stderr
+    )
 
 
 def thinned(args: argparse.Namespace) -> Iterator[dict[str, Any]]:

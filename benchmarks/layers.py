@@ -60,12 +60,12 @@ def measure(isa: str, rounds: int, visit: float) -> list[Row]:
     problems = layers()
     programs = []
     for one in problems:
-        file, unit = layer_file(one, rng)
-        programs.append((Program(file, isa=isa), unit))
+        file, first = layer_file(one, rng)
+        programs.append((Program(file, isa=isa), first))
     peaks, seconds = [], []
     for _ in range(rounds):
         peaks.append(peak_gflops(isa))
-        seconds.append([program.time(seconds=visit, first_unit=unit) for program, unit in programs])
+        seconds.append([program.time(seconds=visit, first_layer=first) for program, first in programs])
     peak, times = max(peaks), np.array(seconds)
     return [
         row(one, program, isa, peak, times[:, i])

@@ -1,6 +1,8 @@
 """How much faster networks run on several threads: the engine of this project with one thread and with more.
 
 Both programs of a network are timed in turn, so that the machine's speed drops out of their ratio. Nothing is pinned.
+``--busy 1`` has another process take one core's time meanwhile: threads that wait for it must not cost much more
+than one thread does.
 
     python benchmarks/threads.py --out docs/results/threads.json
 """
@@ -8,7 +10,10 @@ Both programs of a network are timed in turn, so that the machine's speed drops 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -43,6 +48,18 @@ def measure(args: argparse.Namespace) -> Iterator[Row]:
             }
 
 
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """So many other processes that never rest."""
+    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
 def summary(rows: list[Row]) -> str:
     """A line for each row."""
     return "\n".join(
@@ -73,6 +90,7 @@ def main() -> None:
     """Measure, print, write."""
     parser = command_line(__doc__, quick="one network, small, three short rounds")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--busy", type=int, default=0, help="other processes that take a core's time")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--visit-ms", type=float, default=50.0, help="how long a visit repeats a model")
     parser.add_argument("--networks", nargs="+", choices=BACKBONES, default=list(BACKBONES))
@@ -80,7 +98,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.quick:
         args.networks, args.input_size, args.rounds, args.visit_ms = args.networks[:1], 64, 3, 2.0
-    rows = list(measure(args))
+    with busy_processes(args.busy):
+        rows = [row | {"busy": args.busy} for row in measure(args)]
     print(summary(rows))
     if args.out:
         results = {"machine": machine(isa=chosen_isa()), "versions": versions("jcw-kernels"), "rows": rows}

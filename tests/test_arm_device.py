@@ -67,7 +67,7 @@ Hardware\t: a phone
 
 
 @pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason="takes a machine with two cores")
-def test_a_core_is_called_what_it_is(aarch64_program: Path, tmp_path: Path) -> None:
+def test_the_processor_is_named_by_the_core_that_runs(aarch64_program: Path, tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc" / "cpuinfo").write_text(CORES)
     for mask, name in (("1", "Cortex-A55"), ("2", "Cortex-A76"), ("3", "Cortex-A55")):

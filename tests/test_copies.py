@@ -52,7 +52,7 @@ from jcw_core.run.records import (
 from jcw_core.space import Bound, SearchSpace, Variable
 from jcw_kernels import StepTime
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, LayerGrid, table_from_arrays
-from jcw_latency.table.axes import full_size, unit_axes
+from jcw_latency.table.axes import full_size, layer_axes
 from jcw_search import Fixed, Nsga2Selection, SearchResult, State, UniformSelection, Variation, search
 
 ROOMS = (
@@ -89,7 +89,7 @@ def table() -> LatencyTable:
     arrays, axes = {}, {}
     for layer in fuse(network()):
         problem = problem_of(network(), layer)
-        axes[layer.name] = unit_axes(network(), layer, problem)
+        axes[layer.name] = layer_axes(network(), layer, problem)
         arrays[layer.name] = (
             np.add.outer(*[np.arange(3.0)] * 2) if len(axes[layer.name]) == 2 else np.arange(3.0)
         )
@@ -226,7 +226,7 @@ def test_copies_and_pickles_are_the_same_again(kind: type) -> None:
 
 
 @pytest.mark.parametrize("kind", LARGE, ids=lambda kind: kind.__name__)
-def test_what_is_large_is_shown_in_a_line(kind: type) -> None:
+def test_large_objects_are_shown_in_one_line(kind: type) -> None:
     text = repr(SAMPLES[kind]())
     assert "\n" not in text
     assert len(text) <= 160

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,31 @@ def test_recipes_in_the_readme_are_valid(text: str, tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text(text)
     recipe = load_recipe(tmp_path / "recipe.toml", Registry())
     assert recipe.stages["retrain"].budgets_ms == (10.0, 20.0)
+
+
+def recipes_in_pages() -> list[tuple[str, dict[str, Any]]]:
+    """The tables of recipes that pages other than the README show, with the page that shows them."""
+    pages = [*ROOT.glob("packages/*/README.md"), *ROOT.glob("docs/**/*.md")]
+    shown = [
+        (str(page.relative_to(ROOT)), tomllib.loads(text))
+        for page in sorted(pages)
+        for text in re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    ]
+    return [(page, tables) for page, tables in shown if "project" not in tables]
+
+
+@pytest.mark.parametrize(("page", "tables"), recipes_in_pages())
+def test_recipes_in_pages_are_valid(page: str, tables: dict[str, Any], tmp_path: Path) -> None:
+    whole = {**tables, "data": {"name": "fashion_mnist", "path": "images", **tables.get("data", {})}}
+    (tmp_path / "recipe.toml").write_text("[network]\nbackbone = 'resnet18'\n")
+    overrides = {f"{name}.{key}": value for name, table in whole.items() for key, value in table.items()}
+    if {"network.module", "network.file"} & overrides.keys():
+        overrides["network.backbone"] = ""
+    assert load_recipe(tmp_path / "recipe.toml", Registry(), overrides).network, page
+
+
+def test_pages_show_recipes() -> None:
+    assert len(recipes_in_pages()) >= 2
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda path: path.name)

@@ -22,12 +22,13 @@ from jcw_core.network.graph import Network, Node
 from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.model import Model
 from jcw_core.network.operations import OPERATIONS
-from jcw_core.network.problem_text import describe, problem_from
+from jcw_core.network.problem import LayerProblem
+from jcw_core.network.problem_text import describe
 from jcw_core.network.shrink import shrink, shrink_weights
 from jcw_core.space.space import SearchSpace
 from jcw_core.training.execution import BatchNorm, execute
 from jcw_core.training.module import Slimmable
-from jcw_latency.table.axes import at, full_size, unit_axes, unit_coordinates
+from jcw_latency.table.axes import full_size, layer_at, layer_axes, layer_coordinates
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -94,15 +95,15 @@ def test_a_device_is_asked_about_layers_that_exist(network: Network, seed: int) 
     rng = np.random.default_rng(seed)
     space = SearchSpace.of(network, step=1)
     small = shrink(network, space.architecture(space.sample(1, rng)[0]))
-    places = unit_coordinates(space)
+    places = layer_coordinates(space)
     for layer in fuse(network):
         problem = problem_of(network, layer)
-        assert problem_from(asdict(problem)) == problem
+        assert LayerProblem.from_dict(asdict(problem)) == problem
         assert describe(problem).startswith(problem.op)
         cut = problem_of(small, layer)
-        axes = unit_axes(network, layer, problem)
-        assert at(problem, {axis: full_size(problem, axis) for axis in axes}) == problem
-        assert at(problem, dict.fromkeys(axes, 1)).in_channels <= problem.in_channels
+        axes = layer_axes(network, layer, problem)
+        assert layer_at(problem, {axis: full_size(problem, axis) for axis in axes}) == problem
+        assert layer_at(problem, dict.fromkeys(axes, 1)).in_channels <= problem.in_channels
         columns = space.row(space.architecture(space.low))[:, None]
         for axis in axes:
             assert 0 < places[layer.name][axis].of(columns)[0] <= full_size(problem, axis)

@@ -141,7 +141,8 @@ def test_the_selection(registry: Registry) -> None:
 
 def test_the_dataset(context: Context) -> None:
     assert isinstance(context.dataset("test"), protocols.Dataset)
-    assert (len(context.dataset("train")), len(context.dataset("validation"))) == (150, 50)
+    sizes = [len(context.dataset(split)) for split in ("training", "train", "validation", "reevaluation")]
+    assert sizes == [200, 150, 25, 25]
     assert context.network.input_shape == (1, 16, 16)
 
 

@@ -47,7 +47,7 @@ def test_the_emulated_processor(seed: int, tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_tests(tmp_path: Path) -> None:
+def test_tests_that_lack_a_program_are_skipped_or_fail(tmp_path: Path) -> None:
     command = ["-m", "pytest", "-p", "no:cacheprovider", "-k", "arm or monotone or ssh", *NEEDY]
     done = run(tmp_path, False, *command)
     assert done.returncode == 0, done.stdout

@@ -77,7 +77,7 @@ def test_random_networks_compute_the_same(tmp_path: Path, network: Network, seed
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_what_torch_exports_gives_the_same_layers(name: str, tmp_path: Path) -> None:
+def test_onnx_files_that_torch_exports_give_the_same_layers(name: str, tmp_path: Path) -> None:
     network = backbone(name)
     module = Slimmable(network, np.random.default_rng(0))
     read = exported(module, network.input_shape, tmp_path / "net.onnx", opset_version=13)
@@ -150,7 +150,7 @@ def test_an_onnx_file_is_profiled_on_this_machine(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     table = LatencyTable.read(tmp_path / "table.npz")
     assert table.network() == read_onnx(tmp_path / "mobile.onnx")
-    assert table.whole["mobile"].scale > 0
+    assert table.end_to_end["mobile"].scale > 0
     (tmp_path / "half.json").write_text('{"widths": {"stem": 4}, "densities": {"project": 0.5}}')
     assert "half.json: " in jcw("predict", "table.npz", "half.json", cwd=tmp_path).stdout
     done = jcw("check", "table.npz", "--networks", "2", "--rounds", "2", cwd=tmp_path)

@@ -78,7 +78,7 @@ def test_the_readme_does_what_it_shows(installed: Path, tmp_path: Path) -> None:
         onnxruntime.__version__,
     )
     assert all((grid.ms[1:] > 0).all() for grid in table.grids if len(grid.axes) == 1)
-    assert table.whole["mobilenet_v2"].scale > 0
+    assert table.end_to_end["mobilenet_v2"].scale > 0
     assert "5 networks, run whole" in printed[-1]
 
 
@@ -169,7 +169,9 @@ def test_times_have_a_row_for_each_round(module: ModuleType) -> None:
     assert (seconds > 0).all()
 
 
-def test_what_cannot_be_timed_is_one_line(module: ModuleType, tmp_path: Path) -> None:
+def test_layers_and_models_that_cannot_be_timed_are_refused_in_one_line(
+    module: ModuleType, tmp_path: Path
+) -> None:
     device = module.OnnxRuntimeDevice(module.Options())
     with pytest.raises(DeviceError, match="'input' does no work"):
         device.measure([LayerProblem("input", 3, 8, 8, 3)], rounds=1)

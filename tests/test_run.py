@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import jcw, start, wait_for
+from commands import command, environment, jcw, start, wait_for
 from safetensors.numpy import load_file
 
 import jcw_kernels
@@ -42,6 +44,51 @@ def result(run: Path) -> dict[str, Any]:
         "models": [(m["id"], m["architecture"], m["test_error"]) for m in report["models"]],
         "weights": {p.parent.name: p.read_bytes() for p in run.glob("models/*/model.safetensors")},
     }
+
+
+def test_a_run_in_folders_whose_names_are_not_utf8(finished: Path, workspace: Path, tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"run-\xff\x1b[31m")
+    for split in ("train", "test"):
+        for label in range(3):
+            folder = workspace / "images" / split / f"class{label}"
+            link = root / "images" / split / os.fsdecode(f"class{label}-".encode() + b"\xe9")
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(folder)
+    (root / "table.npz").symlink_to(workspace / "table.npz")
+    recipe = root / os.fsdecode(b"\xff.toml")
+    shutil.copy(workspace / "recipe.toml", recipe)
+    done = subprocess.run(command("run", str(recipe)), cwd=root, env=environment(), capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert b"\x1b" not in done.stdout + done.stderr
+    assert result(root / "runs" / recipe.stem) == result(finished)
+    shown = subprocess.run(
+        command("show", f"runs/{recipe.stem}"), cwd=root, env=environment(), capture_output=True, text=True
+    )
+    assert shown.returncode == 0, shown.stderr
+
+
+def test_a_run_that_was_copied_goes_on_under_another_name(finished: Path, workspace: Path) -> None:
+    shutil.copytree(finished, workspace / "undisturbed" / "copy")
+    given = ("run", "recipe.toml", "--runs", "undisturbed", "--set", "run.name=copy")
+    plan = jcw(*given, "--dry-run", cwd=workspace)
+    assert plan.returncode == 0, plan.stderr
+    assert all(line.endswith(("(finished)", "; finished)")) for line in plan.stdout.splitlines())
+    assert "population 8 x 4 generations" in plan.stdout
+    assert "at most 3 models, 3 epochs each: 1 + 1 + 1" in plan.stdout
+    done = jcw(*given, cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("finished before") == len(plan.stdout.splitlines())
+
+
+def test_a_budget_that_nothing_meets_is_known_when_the_table_is_there(
+    finished: Path, workspace: Path
+) -> None:
+    given = ("run", "recipe.toml", "--runs", "undisturbed", "--set", "retrain.budgets_ms=[1e-6]")
+    for dry in ([], ["--dry-run"]):
+        done = jcw(*given, *dry, cwd=workspace)
+        assert done.returncode == 2
+        last = done.stderr.splitlines()[-1]
+        assert "[retrain] budgets_ms: no network of the space is predicted to run within 1e-06 ms" in last
 
 
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGINT])
@@ -85,6 +132,19 @@ def test_a_finished_run_does_nothing_again(finished: Path, workspace: Path) -> N
     assert before == {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
 
 
+def test_the_order_of_the_estimates_is_compared_with_that_of_trained_networks(
+    finished: Path, workspace: Path
+) -> None:
+    arguments = ("search", "fidelity", str(finished), "--networks", "5", "--epochs", "3", "--json")
+    done = jcw(*arguments, cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found == json.loads((finished / "rank_fidelity.json").read_text())
+    assert (found["networks"], found["epochs"], found["objective"]) == (5, 3, "error")
+    low, high = found["interval"]
+    assert -1 <= low <= high <= 1
+
+
 @pytest.fixture(scope="module")
 def measured(workspace: Path) -> Path:
     """A run on the device ``host``."""
@@ -112,7 +172,7 @@ def test_the_report_keeps_its_contract(measured: Path) -> None:
     assert report["baseline"]["macs"] > max(m["macs"] for m in report["models"])
 
 
-def test_what_the_report_says_is_kept_is_what_is_exported(measured: Path) -> None:
+def test_kept_channels_and_densities_of_a_report_are_those_of_the_exported_tensors(measured: Path) -> None:
     report = json.loads((measured / "report.json").read_text())
     layers = [layer["name"] for layer in report["layers"]]
     for model in (report["baseline"], *report["models"]):
@@ -165,7 +225,7 @@ def test_engine_and_torch_agree_on_the_logits(measured: Path, workspace: Path) -
         ([("holdout = 24", "holdout = 100000")], "holdout"),
     ],
 )
-def test_what_cannot_work_is_one_line(
+def test_impossible_recipes_are_refused_in_one_line(
     variant: Variant, changes: list[tuple[str, str]], expected: str
 ) -> None:
     done = jcw("run", "recipe.toml", cwd=variant(*changes))

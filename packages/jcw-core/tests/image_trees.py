@@ -32,6 +32,13 @@ TREE = {
     "__MACOSX/cat/._1.png": b"",
     "readme.png": b"",
 }
+METHODS = {
+    "stored": zipfile.ZIP_STORED,
+    "deflated": zipfile.ZIP_DEFLATED,
+    "bzip2": zipfile.ZIP_BZIP2,
+    "lzma": zipfile.ZIP_LZMA,
+}
+"""How the members of a .zip may be packed."""
 PNG = TREE["train/cat/1.png"]
 
 
@@ -41,8 +48,7 @@ def grow(path: Path, files: dict[str, bytes], kind: str) -> Path:
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             (path / name).write_bytes(content)
         return path
-    method = zipfile.ZIP_STORED if kind == "stored" else zipfile.ZIP_DEFLATED
-    with zipfile.ZipFile(path.with_suffix(".zip"), "w", method) as archive:
+    with zipfile.ZipFile(path.with_suffix(".zip"), "w", METHODS[kind]) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
     return path.with_suffix(".zip")

@@ -53,7 +53,7 @@ def test_any_numbers_are_drawn_or_left_out(points: list[tuple[float, float]], sq
 
 
 @pytest.mark.parametrize("chart", [plot([], x_label="x", y_label="y"), histogram({}, x_label="x")])
-def test_nothing_to_draw(chart: str) -> None:
+def test_a_chart_without_data_says_so(chart: str) -> None:
     assert chart == "<p>No data.</p>"
 
 

@@ -17,9 +17,9 @@ from jcw_core.hookspecs import hookimpl
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_core.run import records
+from jcw_core.run.checks import available_cores, check
 from jcw_core.run.context import Context
 from jcw_core.run.directory import RunDirectory
-from jcw_core.run.pipeline import check
 
 RECIPE = """\
 [network]
@@ -27,7 +27,7 @@ backbone = "resnet18"
 
 [data]
 name = "half"
-holdout = 1
+holdout = 2
 """
 
 
@@ -67,3 +67,33 @@ def test_only_a_run_that_measures_the_test_error_needs_test_images(tmp_path: Pat
     with pytest.raises(RecipeError, match=r"recipe\.toml:4: \[data\]: there are no test images"):
         check(context, [train, SimpleNamespace(makes=(records.EVALUATION,))])
     assert data.opened == ["train", "test"]
+
+
+class Slow:
+    """A device with something to say."""
+
+    name = "slow"
+    options = Half.Options
+
+    def open(self, options: Any) -> Any:
+        raise NotImplementedError
+
+    def advise(self, options: Any) -> list[str]:
+        return ["it is slow"]
+
+    @hookimpl
+    def jcw_register_devices(self) -> list[Slow]:
+        return [self]
+
+
+@pytest.mark.parametrize("threads", [1, available_cores(), available_cores() + 1, 1024])
+def test_threads_beyond_the_processors_and_what_devices_advise_are_noted(
+    tmp_path: Path, threads: int
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f'{RECIPE}[run]\nthreads = {threads}\n[device]\nname = "slow"\n')
+    registry = Registry({"core": jcw_core.plugin, "half": Half(), "slow": Slow()}, installed=False)
+    notes = check(Context(load_recipe(recipe, registry), registry, RunDirectory(tmp_path / "run")), [])
+    assert [note for note in notes if note.startswith(f"run.threads = {threads}, ")] == notes[:-1]
+    assert len(notes) == 1 + (threads > available_cores())
+    assert notes[-1] == "it is slow"

@@ -11,8 +11,11 @@ from pathlib import Path
 import click
 import pytest
 
+import jcw_core.plugin
 from jcw_core.cli import main as cli
-from jcw_core.errors import DeviceError, continues_from
+from jcw_core.errors import DeviceError, RecipeError, continues_from
+from jcw_core.recipe.recipe import load_recipe
+from jcw_core.registry import Registry
 
 GOOD = '[network]\nbackbone = "resnet18"\n[data]\nname = "image_folder"\npath = "images"\n'
 
@@ -101,7 +104,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         ('backbone = "resnet18"', 'file = "net.json"', "2: [network] file: "),
     ],
 )  # fmt: skip
-def test_what_a_recipe_stands_for_is_checked_before_work_begins(
+def test_images_network_and_space_are_made_before_the_first_stage(
     tmp_path: Path, old: str, new: str, expected: str
 ) -> None:
     pytest.importorskip("torch", reason="the only stage of jcw-core that needs no other asks for torch first")
@@ -118,13 +121,16 @@ def test_a_dry_run_checks_the_recipe_and_lists_the_stages(tmp_path: Path) -> Non
     (tmp_path / "recipe.toml").write_text(WORKS)
     dry = ("run", "recipe.toml", "--until", "supernet", "--dry-run")
     done = jcw(*dry, cwd=tmp_path)
-    assert done.returncode == 0
-    stage, *whole = done.stdout.splitlines()
-    assert stage.split() == ["supernet", "->", "supernet.safetensors"]
-    assert whole == [
+    expected = [
+        "supernet     -> supernet.safetensors  (30 epochs of 9900 images)",
         "kept whole: fc: all channels, as it makes the network's output",
-        "kept whole: conv1: all weights, as it reads the network's input",
+        "kept whole: conv1: all weights, as it is the first convolution",
     ]
+    assert (done.returncode, done.stdout.splitlines()) == (0, expected)
+    assert done.stderr == ""
+    many = jcw(*dry, "--set", "run.threads=1000", cwd=tmp_path)
+    assert (many.returncode, many.stdout) == (0, done.stdout)
+    assert many.stderr.startswith("note: run.threads = 1000, but only ")
     assert "recipe.toml:5: [data]: " in one_line(jcw(*dry, "--set", "data.path=nowhere", cwd=tmp_path))
     assert not (tmp_path / "runs").exists()
 
@@ -249,6 +255,57 @@ def test_recipe_lists_every_key(tmp_path: Path) -> None:
 
 def test_show_names_the_file_that_is_missing(tmp_path: Path) -> None:
     assert "report.json: no such file" in one_line(jcw("show", "runs/none", cwd=tmp_path))
+
+
+def place(tmp_path: Path, kind: str) -> str:
+    """A path at which there is nothing that can be read."""
+    (tmp_path / "loop").symlink_to("pool")
+    (tmp_path / "pool").symlink_to("loop")
+    (tmp_path / "broken").symlink_to("nothing")
+    os.mkfifo(tmp_path / "pipe")
+    return {"long": "n" * 300, "folder": ".", "inside": "loop/x", "bytes": os.fsdecode(b"\xff\x1b[31m")}.get(
+        kind, kind
+    )
+
+
+@pytest.mark.parametrize("kind", ["loop", "inside", "broken", "folder", "long", "bytes"])
+def test_paths_that_lead_nowhere_are_one_line(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = place(tmp_path, kind)
+    for command in ("run", "show"):
+        monkeypatch.setattr(sys, "argv", ["jcw", command, path])
+        assert cli._run() == 2
+        shown = capsys.readouterr().err
+        assert shown.startswith("jcw: ")
+        assert shown[:-1].isprintable()
+
+
+IMPOSSIBLE = {
+    "data.path": ["loop", "loop/x", "a\0b", "\0"],
+    "network.file": ["loop", "loop/x", "a\0b", "\0"],
+    "run.name": ["a\0b", "\0", "../x", "/x", "a/../../x", "..", ".", "a//b", "\x1b[31m", "\udcff"],
+    "data.name": ["a\0b", "../x"],
+    "network.backbone": ["a\0b", "../x"],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, v) for key, values in IMPOSSIBLE.items() for v in values])
+def test_values_that_are_no_paths_name_their_key(tmp_path: Path, key: str, value: str) -> None:
+    place(tmp_path, "loop")
+    table, name = key.split(".")
+    (tmp_path / "recipe.toml").write_text(GOOD)
+    with pytest.raises(RecipeError, match=rf"recipe\.toml.*\[{table}\].*{name}"):
+        load_recipe(
+            tmp_path / "recipe.toml", Registry({"core": jcw_core.plugin}, installed=False), {key: value}
+        )
+
+
+@pytest.mark.parametrize("name", ["..toml", "...toml"])
+def test_a_recipe_whose_name_gives_no_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(GOOD)
+    assert "set run.name" in one_line(jcw("run", name, cwd=tmp_path))
 
 
 def test_listing_plugins_imports_no_torch(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from damage import fuzz
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from image_trees import PNG, TREE, encoded, everything, grow, open_folder
+from image_trees import METHODS, PNG, TREE, encoded, everything, grow, open_folder
 
 from jcw_core.datasets.image_source import ZipSource
 from jcw_core.errors import DataError
@@ -45,7 +45,7 @@ def test_a_class_without_training_images(tmp_path: Path) -> None:
         open_folder(path, "test")
 
 
-def test_sources_that_are_none(tmp_path: Path) -> None:
+def test_a_missing_folder_and_a_damaged_zip_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no such folder or \.zip file"):
         open_folder(tmp_path / "nowhere")
     (tmp_path / "text.zip").write_text("not a zip")
@@ -53,7 +53,7 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
         open_folder(tmp_path / "text.zip")
 
 
-def test_images_that_grow_too_large(tmp_path: Path) -> None:
+def test_images_that_are_too_large_once_resized_are_refused(tmp_path: Path) -> None:
     """A line of one pixel's height is small until its short side is resized."""
     line = encoded(np.zeros((1, 60_000, 3), dtype=np.uint8))
     path = grow(tmp_path / "images", {"train/a/1.png": line}, "folder")
@@ -86,8 +86,27 @@ def test_encrypted_members(tmp_path: Path) -> None:
         everything(open_folder(path))
 
 
+@pytest.mark.parametrize("kind", METHODS)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_packed_members_that_are_damaged(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
+) -> None:
+    path = grow(tmp_path_factory.mktemp("packed") / "images", {"train/a/1.png": PNG}, kind)
+    content, start = bytearray(path.read_bytes()), 30 + len("train/a/1.png")
+    for place in data.draw(st.lists(st.integers(start, start + 60), min_size=1, max_size=9)):
+        content[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+    try:
+        found = ZipSource(path).read("train/a/1.png")
+    except DataError as error:
+        assert str(path) in str(error)  # noqa: PT017
+    else:
+        assert found == PNG
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL", "ignore::PIL.Image.DecompressionBombWarning")
-@pytest.mark.parametrize("kind", ["folder", "stored", "deflated"])
+@pytest.mark.parametrize("kind", ["folder", *METHODS])
 @settings(max_examples=100)
 @given(data=st.data())
 def test_fuzzed_trees(tmp_path: Path, kind: str, data: st.DataObject) -> None:

@@ -77,7 +77,7 @@ def left_by_a_killed_writer(path: Path, *, age: float) -> Path:
     return left
 
 
-def test_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_temporary_files_of_killed_writers_are_removed_by_the_next(tmp_path: Path) -> None:
     path = tmp_path / "[1].json"
     old = [left_by_a_killed_writer(path, age=3600) for _ in range(2)]
     assert not old[0].exists()
@@ -106,7 +106,7 @@ def test_two_writers_of_one_file_leave_each_other_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["folder", "pipe", ".", "..", "/", "file/inside", "file/deep/inside", "n" * 250, "/proc/none"]
 )
-def test_what_cannot_be_written_is_named_before_and_while_writing(
+def test_a_path_that_cannot_be_written_is_named_before_and_while_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -125,7 +125,7 @@ def test_what_cannot_be_written_is_named_before_and_while_writing(
     assert {p.name for p in tmp_path.iterdir()} == {"folder", "file", "pipe"}
 
 
-def test_what_can_be_written_is_left_alone(tmp_path: Path) -> None:
+def test_asking_whether_a_file_can_be_written_changes_no_file(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("old")
     (tmp_path / "link").symlink_to("old")
     for name in ("old", "link", "folder/new"):
@@ -195,7 +195,7 @@ def test_json_is_written_for_people_and_without_nan(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"nonsense"])
-def test_what_is_no_json(tmp_path: Path, content: bytes) -> None:
+def test_text_that_is_not_json_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file.json"
     path.write_bytes(content)
     with pytest.raises(FormatError, match=r"file\.json: not a JSON file"):
@@ -213,7 +213,7 @@ def test_missing_and_foreign_files(tmp_path: Path) -> None:
             read_json(tmp_path / "file.json", kind="kind/1")
 
 
-def test_digest_changes_with_what_is_there(tmp_path: Path) -> None:
+def test_digest_changes_with_files_and_their_contents(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "file"
     found = [digest(path)]
     path.parent.mkdir()

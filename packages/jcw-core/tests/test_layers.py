@@ -1,4 +1,4 @@
-"""Units: they cover the network, can be executed in order, and compute the same."""
+"""Fused layers: they cover the network, can be executed in order, and compute the same."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def pointwise_then(**attributes: int) -> NetworkBuilder:
     return net
 
 
-def test_what_follows_a_depthwise_convolution_is_fused_into_it() -> None:
+def test_batch_norm_residual_and_activation_fuse_into_a_second_convolution() -> None:
     net = NetworkBuilder("pair", (4, 6, 6))
     start = net.conv("start", 8, 3)
     net.conv("point", 8, 1)
@@ -158,7 +158,7 @@ def test_a_second_depthwise_convolution_stays_alone() -> None:
 
 
 @pytest.mark.parametrize("reader", ["add", "conv"])
-def test_what_others_read_too_is_made_on_its_own(reader: str) -> None:
+def test_an_output_with_several_readers_ends_its_layer(reader: str) -> None:
     net = pointwise_then()
     if reader == "conv":
         net.add("join", "concat", "depth", net.conv("other", 3, 1, 2, source="point"))
@@ -208,7 +208,7 @@ def _check_problem(network: Network, unit: FusedLayer, problem: LayerProblem) ->
     assert problem.macs == sum(own.macs for own in problems)
 
 
-def test_an_activation_that_others_bypass_stays_alone() -> None:
+def test_an_activation_whose_input_has_other_readers_is_not_fused() -> None:
     net = NetworkBuilder("bypass", (3, 4, 4))
     conv = net.conv("conv", 4, 1)
     net.add("relu", "relu")
@@ -308,7 +308,7 @@ def test_two_convolutions_in_one_problem() -> None:
         {"kernel_size": (3, 3), "in_height": 6, "in_width": 7}, {"padding": (1, 0), "in_height": 2},
     ],
 )  # fmt: skip
-def test_layers_that_nothing_can_follow(change: dict[str, object]) -> None:
+def test_problems_that_cannot_have_a_second_convolution(change: dict[str, object]) -> None:
     with pytest.raises(
         NetworkError, match="not 1 x 1, ungrouped, of stride 1, without padding and without residual"
     ):
@@ -327,7 +327,7 @@ def test_convolutions_that_cannot_follow(change: dict[str, object]) -> None:
         replace(PAIR, then=replace(DEPTHWISE, **change))
 
 
-def test_nothing_follows_a_second_convolution() -> None:
+def test_a_third_convolution_in_one_problem_is_refused() -> None:
     narrow = replace(PAIR, in_channels=1, out_channels=1, then=None, density=1.0)
     third = LayerProblem("conv2d", 1, 4, 5, 1, (3, 3))
     second = replace(narrow, then=third)

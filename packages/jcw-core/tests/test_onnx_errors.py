@@ -93,6 +93,7 @@ def test_one_input_and_one_output(tmp_path: Path) -> None:
         read_onnx(tmp_path / "two.onnx")
 
 
+@pytest.mark.filterwarnings("ignore::jcw_core.errors.JcwWarning")
 def test_damaged_files_are_one_error(tmp_path: Path) -> None:
     content, path = rich_model(), tmp_path / "damaged.onnx"
     # All but the few thousand zeros of weights.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from onnx_models import (
     helper,
     model,
     numbers,
+    rich_model,
     step,
     weights,
 )
@@ -76,7 +78,7 @@ CONV = {"out_channels": 8, "groups": 1, "bias": False}
     ],
     ids=lambda value: value.op_type if hasattr(value, "op_type") else "",
 )  # fmt: skip
-def test_one_operator(
+def test_every_supported_operator(
     read_model: Callable[..., Network], node: Any, tensors: Sequence[Any], op: str, attributes: dict[str, Any]
 ) -> None:
     network = read_model([node], tensors)
@@ -110,7 +112,7 @@ RELU6_OF_SUM = [step("Add", "x", "three"), step("Clip", "add", "zero", "six")]
         ([step("Relu", "x"), step("Sigmoid", "x"), step("Tanh", "relu"), step("Relu", "sigmoid", to="y")], (), ["sigmoid", "relu"]),
     ],
 )  # fmt: skip
-def test_operators_that_belong_together(
+def test_activations_spelt_out_as_several_operators(
     read_model: Callable[..., Network], steps: Steps, tensors: Sequence[Any], expected: list[str]
 ) -> None:
     assert operations(read_model(steps, tensors)) == expected
@@ -139,7 +141,7 @@ def test_fully_connected_layers(read_model: Callable[..., Network], steps: Steps
     assert dict(network.nodes[-2].attributes) == {"out_features": 10, "bias": bias}
 
 
-def test_shapes_that_exporters_compute(read_model: Callable[..., Network]) -> None:
+def test_reshapes_to_computed_shapes(read_model: Callable[..., Network]) -> None:
     """``x.view(x.size(0), -1)`` of a model whose number of images is left open."""
     steps = [
         step("Shape", "x"),
@@ -155,7 +157,8 @@ def test_shapes_that_exporters_compute(read_model: Callable[..., Network]) -> No
     assert network.num_classes == 144
 
 
-def test_names_tell_where_layers_come_from(read_model: Callable[..., Network]) -> None:
+@pytest.mark.filterwarnings("ignore:.*share a weight:jcw_core.errors.JcwWarning")
+def test_layers_are_named_after_their_weights(read_model: Callable[..., Network]) -> None:
     names = {"layer1.0.conv1.weight": (4, 4, 1, 1), "onnx::Conv_12": (4, 4, 1, 1)}
     steps = [
         step("Conv", "x", "layer1.0.conv1.weight", name="/layer1/0/conv1/Conv", to="a"),
@@ -188,7 +191,14 @@ def elsewhere(tensor: Any) -> Any:
     return tensor
 
 
-def test_further_files_are_not_followed(read_model: Callable[..., Network]) -> None:
+@pytest.mark.parametrize("name", [b"net-\xff", b"\xc3", "né".encode()])
+def test_a_file_of_any_name(tmp_path: Path, name: bytes) -> None:
+    path = tmp_path / os.fsdecode(name + b".onnx")
+    path.write_bytes(rich_model())
+    assert read_onnx(path).name == name.decode(errors="replace")
+
+
+def test_external_tensor_data_is_not_read(read_model: Callable[..., Network]) -> None:
     (weight,) = weights(w=(8, 4, 1, 1))
     assert read_model([step("Conv", "x", "w")], [elsewhere(weight)]).macs == 8 * 4 * 36
     with pytest.raises(JcwError, match="clips to None"):

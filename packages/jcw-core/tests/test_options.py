@@ -115,7 +115,7 @@ def test_a_number_is_finite(text: str, table: str, name: str) -> None:
         ("inner={rate = 1}", Inner(1.0)), ("inners=[{rate = 1}]", (Inner(1.0),)), ("inner=3", None),
     ],
 )  # fmt: skip
-def test_the_key_says_what_a_value_of_the_command_line_is(given: str, expected: object) -> None:
+def test_values_of_the_command_line_are_read_by_the_type_of_their_key(given: str, expected: object) -> None:
     """None stands for a value that its key does not take."""
     key, value = assignment(given, "--option")
     if expected is None:
@@ -126,11 +126,11 @@ def test_the_key_says_what_a_value_of_the_command_line_is(given: str, expected: 
 
 
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 100_000], ids=["long", "deep"])
-def test_what_toml_gives_up_on_is_text(value: str) -> None:
+def test_values_that_toml_cannot_read_are_text(value: str) -> None:
     assert assignment(f"label={value}", "--option") == ("label", value)
 
 
-def test_what_is_not_an_assignment() -> None:
+def test_an_option_without_an_equals_sign_is_refused() -> None:
     with pytest.raises(RecipeError, match="--option 'serial': expected KEY=VALUE"):
         assignment("serial", "--option")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jcw_core.errors import JcwError, PluginError
+from jcw_core.cli.dry_run import print_plan
+from jcw_core.errors import JcwError, PluginError, RecipeError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.options import option
 from jcw_core.recipe.recipe import load_recipe
@@ -71,6 +73,9 @@ class ToyData:
         size: int = option(3)
 
     options = Options
+
+    def open(self, split: str, options: Options) -> object:
+        raise NotImplementedError
 
 
 class Plugin:
@@ -162,6 +167,107 @@ def test_two_processes_cannot_work_on_one_run(tmp_path: Path) -> None:
     context = make(tmp_path)
     with context.directory.locked(), pytest.raises(JcwError, match="another process"):
         run(context, "first")
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "", 3, None, ".state/x"])
+def test_a_stage_that_writes_elsewhere_is_an_error(tmp_path: Path, name: object) -> None:
+    class Elsewhere(ToyStage):
+        def run(self, context: Context) -> Sequence[str]:
+            super().run(context)
+            return (name,)  # type: ignore[return-value]
+
+    with pytest.raises(JcwError, match=r"stage 'only' wrote .* no path inside the run; tell its author"):
+        run(make(tmp_path, [Elsewhere("only")]), "only")
+
+
+@dataclass
+class Checked(ToyStage):
+    """A stage with a check of the files in ``early``, which notes what it finds there."""
+
+    early: tuple[str, ...] = ()
+
+    def check_reads(self, run: Context) -> tuple[str, ...]:
+        return self.early
+
+    def check(self, run: Context) -> Sequence[str]:
+        found = [run.path(name).read_text() for name in self.early]
+        if "bad" in found:
+            raise RecipeError("no")
+        return [f"found {found}"]
+
+
+@pytest.mark.parametrize(
+    ("early", "place"),
+    [((), 0), (("first.txt",), 1), (("first.txt", "second.txt"), 2), (("unrelated.txt",), None)],
+)
+def test_checks_are_made_once_and_as_soon_as_their_files_are_there(
+    tmp_path: Path, early: tuple[str, ...], place: int | None
+) -> None:
+    stages = [*THREE[1:], Checked("third", ("second.txt", "first.txt"), early=early)]
+    for state in ("ended", "skipped"):
+        events: list[StageEvent] = []
+        run(make(tmp_path, stages), "third", events.append)
+        noted = [index for index, event in enumerate(events) if event.state == "noted"]
+        if place is None:
+            assert noted == []
+            continue
+        assert [events[i].stage for i in noted] == ["third"]
+        assert sum(event.state == state for event in events[: noted[0]]) == place
+        assert (
+            events[noted[0]].note == f"found {[(tmp_path / 'runs/toy' / name).read_text() for name in early]}"
+        )
+
+
+def test_a_check_ends_the_run_before_further_stages(tmp_path: Path) -> None:
+    class Bad(ToyStage):
+        def run(self, context: Context) -> Sequence[str]:
+            context.path(self.makes[0]).write_text("bad")
+            return ()
+
+    third = Checked("third", ("second.txt", "first.txt"), early=("first.txt",))
+    context = make(tmp_path, [Bad("first"), THREE[1], third])
+    with pytest.raises(RecipeError, match="no"):
+        run(context, "third")
+    assert not context.path("second.txt").exists()
+    with pytest.raises(RecipeError, match="no"):
+        print_plan(context, plan(context, "third"))
+
+
+def test_a_plan_tells_what_is_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Planned(Checked):
+        def plan(self, run: Context) -> str:
+            return "3 epochs\x1b[31m"
+
+    stages = [*THREE[1:], Planned("third", ("second.txt", "first.txt"), early=("second.txt",))]
+    lines = [
+        "first        -> first.txt",
+        "second       -> second.txt",
+        "third        -> third.txt  (3 epochs\\x1b[31m)",
+    ]
+
+    def planned(text: str = "") -> list[str]:
+        context = make(tmp_path, stages, text)
+        print_plan(context, plan(context, "third"))
+        return capsys.readouterr().out.splitlines()
+
+    assert planned() == lines
+    assert not (tmp_path / "runs").exists()
+    run(make(tmp_path, stages), "second")
+    assert planned() == [lines[0] + "  (finished)", lines[1] + "  (finished)", lines[2]]
+    run(make(tmp_path, stages), "third")
+    assert planned()[2] == lines[2][:-1] + "; finished)"
+    # What follows a stage that is not finished is not either.
+    assert planned("[second]\nvalue = 2\n") == [lines[0] + "  (finished)", *lines[1:]]
+
+
+def test_a_copied_run_under_another_name_is_finished(tmp_path: Path) -> None:
+    states(make(tmp_path, text='[run]\nname = "toy"\n'))
+    shutil.copytree(tmp_path / "runs" / "toy", tmp_path / "runs" / "copy")
+    copied = make(tmp_path, text='[run]\nname = "copy"\n')
+    copied = Context(copied.recipe, copied.registry, RunDirectory(tmp_path / "runs" / "copy"))
+    assert {state for _, state in states(copied)} == {"skipped"}
+    other = make(tmp_path, text='[run]\nname = "copy"\nseed = 1\n')
+    assert {state for _, state in states(other)} == {"started"}
 
 
 SLEEPER = """

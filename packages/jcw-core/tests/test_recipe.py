@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jcw_core.errors import JcwError, RecipeError
+from jcw_core.errors import JcwError, PluginError, RecipeError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.options import Word, option
 from jcw_core.recipe.recipe import load_recipe
@@ -31,6 +31,9 @@ class Data:
     name = "data"
     options = Images
 
+    def open(self, split, options):
+        raise NotImplementedError
+
     @hookimpl
     def jcw_register_datasets(self):
         return [self]
@@ -39,6 +42,9 @@ class Data:
 class Any:
     name = "any"
     bounds = ()
+
+    def build(self, **shape):
+        raise NotImplementedError
 
     @hookimpl
     def jcw_register_backbones(self):
@@ -49,6 +55,12 @@ class SearchStage:
     name = section = "search"
     options = Rate
     reads = makes = ()
+
+    def needs(self, *_):
+        return ()
+
+    def run(self, context):
+        return ()
 
     @hookimpl
     def jcw_register_stages(self):
@@ -97,6 +109,10 @@ def test_a_good_recipe(tmp_path: Path) -> None:
     assert recipe.space.bounds == (Bound("a", 0.5, 0.5), Bound("b", 0.25, 0.125))
     assert recipe.options(Rate) == Rate(0.5)
     assert recipe.table("search") == Rate(0.5)
+    assert (recipe.table("search.rate"), recipe.table("run.seed")) == (0.5, 7)
+    for name, said in (("search.size", "the recipe key search.size"), ("speed.rate", r"table \[speed\]")):
+        with pytest.raises(PluginError, match=said):
+            recipe.table(name)
     assert set(recipe.table("data")) == {"data", "split"}
 
 
@@ -162,7 +178,7 @@ def test_an_inline_table_is_found_by_the_key_that_holds_it(tmp_path: Path) -> No
     ],
     ids=lambda content: repr(content[:12]),
 )
-def test_what_is_no_toml(tmp_path: Path, content: bytes) -> None:
+def test_text_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "recipe.toml"
     path.write_bytes(content)
     with pytest.raises(RecipeError, match=r"recipe\.toml: not a TOML file"):

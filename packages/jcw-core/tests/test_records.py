@@ -46,6 +46,12 @@ MEASUREMENTS = Measurements(
 EVALUATION = Evaluation({"baseline": ModelScore(0.25, 80), "m1": ModelScore(0.5, 80)})
 
 
+ROW = {
+    "id": "m1", "architecture": MODEL.architecture.to_dict(), "requested_latency_ms": 1.0, "predicted_latency_ms": 0.9,
+    "search_error": 0.1, "kept_weights": 100, "weights": "models/m1.safetensors",
+}  # fmt: skip
+
+
 def test_records_read_what_they_wrote(tmp_path: Path) -> None:
     FRONT.write(tmp_path / "front.json")
     assert Front.read(tmp_path / "front.json") == FRONT
@@ -100,6 +106,35 @@ def test_bad_values_of_models_are_named(tmp_path: Path, key: str, value: object)
     path.write_text(json.dumps(document))
     with pytest.raises(FormatError, match=rf"index\.json: models\[1\]\.{key}"):
         ChosenModel.read_all(path)
+
+
+CLIMBING = ["../x", "a/../../x", "/etc/x", "..", ".", "a//b", "a\\..\\b", ".state/x", "x/", "a\x1b", "\udcff"]
+
+
+@pytest.mark.parametrize("name", [*CLIMBING, "a/b"])
+def test_an_id_names_a_folder_of_the_run(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "index.json"
+    write_json(path, {"format": "jcw-models/1", "models": [{**ROW, "id": name}]})
+    with pytest.raises(
+        FormatError, match=r"index\.json: models\[0\]\.id is .* expected a name without slashes"
+    ):
+        ChosenModel.read_all(path)
+    path = tmp_path / "exports.json"
+    write_exports(path, {name: {"jcw": "models/m1.jcw"}})
+    with pytest.raises(FormatError, match=r"exports\.json: models has .* expected a name without slashes"):
+        read_exports(path)
+
+
+@pytest.mark.parametrize("name", CLIMBING)
+def test_files_lie_in_the_run(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "index.json"
+    write_json(path, {"format": "jcw-models/1", "models": [{**ROW, "weights": name}]})
+    with pytest.raises(FormatError, match=r"models\[0\]\.weights is .* expected a path inside the run"):
+        ChosenModel.read_all(path)
+    path = tmp_path / "exports.json"
+    write_exports(path, {"m1": {"jcw": name}})
+    with pytest.raises(FormatError, match=r"models\['m1'\] is .* expected a path inside the run"):
+        read_exports(path)
 
 
 def test_models_that_share_a_name_or_lack_a_key(tmp_path: Path) -> None:
@@ -168,13 +203,13 @@ def test_damaged_records_are_one_error(tmp_path_factory: pytest.TempPathFactory,
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 10**400, -(10**400), True, None, "1", [1]])
-def test_what_no_float_holds(value: object) -> None:
+def test_values_that_are_no_finite_number(value: object) -> None:
     assert not is_finite(value)
     assert is_amount(value) == (value is None)
 
 
 @pytest.mark.parametrize("value", [0, 1.5, 10**300])
-def test_amounts(value: float) -> None:
+def test_numbers_from_0_are_amounts(value: float) -> None:
     assert is_finite(value)
     assert is_finite(-value)
     assert is_amount(value)

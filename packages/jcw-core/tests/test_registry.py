@@ -6,13 +6,18 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import click
 import pytest
 
 from jcw_core.errors import PluginError
 from jcw_core.hookspecs import hookimpl
+from jcw_core.network.graph import Network
+from jcw_core.options import option
 from jcw_core.protocols import Progress
 from jcw_core.registry import Registry
 
@@ -29,19 +34,52 @@ FAMILIES = {
 }
 
 
+@dataclass(frozen=True)
+class Options:
+    size: int = option(1)
+
+
 def plugin(hook: str, function) -> SimpleNamespace:
     return SimpleNamespace(**{hook: hookimpl(function)})
 
 
-def named(*names: str):
-    return lambda: [SimpleNamespace(name=name) for name in names]
+def member(hook: str, name: str) -> object:
+    """The least that a plugin may register."""
+    return command(name) if hook == "jcw_register_commands" else SimpleNamespace(name=name, **PARTS[hook])
+
+
+def command(name: str) -> click.Command:
+    return click.Command(name)
+
+
+def nothing(*arguments: object) -> None:
+    pass
+
+
+PARTS: dict[str, dict[str, Any]] = {
+    "jcw_register_backbones": {"bounds": (), "build": nothing},
+    "jcw_register_devices": {"options": Options, "open": nothing},
+    "jcw_register_objectives": {"unit": "", "needs": (), "open": nothing},
+    "jcw_register_selections": {"select": nothing},
+    "jcw_register_datasets": {"options": Options, "open": nothing},
+    "jcw_register_exporters": {"suffix": ".x", "export": nothing},
+    "jcw_register_stages": {
+        "section": "", "options": None, "reads": (), "makes": (), "needs": nothing, "run": nothing
+    },
+    "jcw_register_report": {"title": "T", "order": 1, "data": nothing, "html": nothing},
+}  # fmt: skip
+
+
+def named(*names: str, hook: str = "jcw_register_devices"):
+    return lambda: [member(hook, name) for name in names]
 
 
 @pytest.mark.parametrize("hook", FAMILIES)
 def test_each_family_comes_from_its_hook(hook: str) -> None:
     family, _ = FAMILIES[hook]
     registry = Registry(
-        {"one": plugin(hook, named("a", "b")), "two": plugin(hook, named("c"))}, installed=False
+        {"one": plugin(hook, named("a", "b", hook=hook)), "two": plugin(hook, named("c", hook=hook))},
+        installed=False,
     )
     assert sorted(getattr(registry, family)) == ["a", "b", "c"]
     assert getattr(registry, family).origins == {"a": "one", "b": "one", "c": "two"}
@@ -51,7 +89,8 @@ def test_each_family_comes_from_its_hook(hook: str) -> None:
 @pytest.mark.parametrize("hook", FAMILIES)
 def test_two_plugins_that_claim_one_name(hook: str) -> None:
     family, kind = FAMILIES[hook]
-    registry = Registry({"one": plugin(hook, named("a")), "two": plugin(hook, named("a"))}, installed=False)
+    plugins = {name: plugin(hook, named("a", hook=hook)) for name in ("one", "two")}
+    registry = Registry(plugins, installed=False)
     with pytest.raises(PluginError, match=f"two plugins claim the {kind} 'a': .*(one and two|two and one)"):
         getattr(registry, family)
 
@@ -69,6 +108,9 @@ def _fails():
         lambda: [object()],
         lambda: (_ for _ in [1 / 0]),
         lambda: sys.exit("no"),
+        lambda: (_ for _ in ()).throw(BaseException("no")),
+        lambda: "abc",
+        lambda: {"name": 1},
     ],
 )
 def test_a_plugin_that_fails_is_named_and_the_others_work(broken) -> None:
@@ -117,7 +159,7 @@ def test_progress_reaches_every_listener() -> None:
     assert sorted(heard, key=lambda h: h[0]) == [("one", event), ("two", event)]
 
 
-def test_what_a_listener_raises_ends_the_run() -> None:
+def test_an_exception_of_a_progress_listener_ends_the_run() -> None:
     def stop(event: Progress) -> None:
         raise KeyboardInterrupt
 
@@ -135,12 +177,17 @@ def _install(folder: Path, distribution: str, module: str, code: str) -> None:
 
 
 DEVICE = """
+    from dataclasses import dataclass
     from types import SimpleNamespace
     from jcw_core.hookspecs import hookimpl
 
+    @dataclass
+    class Options:
+        pass
+
     @hookimpl
     def jcw_register_devices():
-        return [SimpleNamespace(name="shared")]
+        return [SimpleNamespace(name="shared", options=Options, open=print)]
 """
 
 
@@ -178,6 +225,40 @@ def test_installed_plugins_clash_by_distribution_and_fail_alone(tmp_path: Path) 
         "True",
         "two plugins claim the device 'shared': alpha-devices and beta-devices; uninstall one",
     ], result.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("raise BaseException('no luck')", "BaseException: no luck"),
+        ("raise GeneratorExit", "GeneratorExit: "),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("class E(Exception):\n    __str__ = None\nraise E", "E"),
+    ],
+)
+def test_a_plugin_whose_import_fails_in_any_way(tmp_path: Path, code: str, reason: str) -> None:
+    _install(tmp_path, "gamma-devices", "gamma", "print('hello')\n" + code)
+    result = _python(
+        tmp_path,
+        """
+        from jcw_core.cli.main import _run
+        import sys
+        sys.argv = ["jcw", "networks", "--json", "resnet18"]
+        status = _run()
+        assert status == 0, status
+        """,
+    )
+    assert (result.returncode, "Traceback" in result.stderr) == (0, False), result.stderr
+    assert Network.from_json(result.stdout).name == "resnet18"
+    assert "hello" in result.stderr
+    sys_argv = (
+        "import sys; sys.argv = ['jcw', 'plugins']\nfrom jcw_core.cli.main import _run\nsys.exit(_run())"
+    )
+    listed = _python(tmp_path, sys_argv)
+    assert listed.returncode == 2
+    assert "gamma-devices" in listed.stderr
+    assert reason.strip() in listed.stderr
+    assert "Traceback" not in listed.stderr
 
 
 def test_listing_plugins_imports_no_implementation(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_a_report_of_files_that_are_damaged_anywhere(context: Context, data: st.
     ],
 )
 @pytest.mark.parametrize("value", [[1], 10**400, float("nan"), -1])
-def test_a_measurement_that_means_nothing(
+def test_latencies_errors_and_devices_of_impossible_values_are_refused(
     context: Context, name: str, place: tuple[str, ...], message: str, value: object
 ) -> None:
     where = document = json.loads(context.path(name).read_text())
@@ -273,7 +273,7 @@ def test_bars_are_those_of_the_exported_tensors(tmp_path: Path, build: Any, seed
 
 @settings(max_examples=100)
 @given(networks() | flat_tails(), st.integers(0, 2**32 - 1))
-def test_what_is_kept_is_what_is_exported(network: Network, seed: int) -> None:
+def test_kept_channels_and_densities_are_those_of_the_architecture(network: Network, seed: int) -> None:
     space = SearchSpace.of(network, step=1)
     architecture = space.architecture(space.sample(1, np.random.default_rng(seed))[0])
     kept = kept_by_layer(network, architecture)
@@ -304,7 +304,7 @@ def test_the_page_says_what_stays_whole_and_why(tmp_path: Path) -> None:
         "grouped: all channels, as it is a grouped convolution of 4 groups that is not depthwise",
         "small: all channels, as it has 4 channels, one step of 4",
         "fc: all channels, as it makes the network's output",
-        "first: all weights, as it reads the network's input",
+        "first: all weights, as it is the first convolution",
         "grouped: all weights, as it is a grouped convolution",
         "dw: all weights, as it is depthwise",
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jcw_core.errors import JcwError
+from jcw_core.files import atomic
 from jcw_core.run.directory import RunDirectory
 
 
@@ -81,3 +83,30 @@ def test_checkpoints_of_other_inputs_are_dropped(tmp_path: Path) -> None:
     assert checkpoint.exists()
     directory.claim_scratch("stage", "two")
     assert not checkpoint.exists()
+
+
+def test_a_run_that_is_killed_anywhere_leaves_nothing_behind(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("killed_runs.py")
+    done = subprocess.run([sys.executable, str(script), str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    points, wrong = done.stdout.split(maxsplit=1)
+    assert int(points) > 60
+    assert wrong == "[]\n"
+
+
+def test_what_a_killed_process_left_is_put_away_and_what_another_writes_is_not(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    key = directory.inputs_key({}, {})
+    (tmp_path / "models").mkdir()
+    left = [tmp_path / ".a.x.jcw-part", tmp_path / "models" / ".b.y.jcw-part"]
+    for path in left:
+        path.touch()
+    (directory.scratch("stage") / "checkpoint").touch()
+    (tmp_path / ".state" / "stage.ended").write_text(json.dumps({"inputs": key, "outputs": {}}))
+    assert not directory.is_finished("stage", key)
+    with atomic(tmp_path / "models" / "c") as busy, directory.locked():
+        busy.write_text("c")
+        assert directory.is_finished("stage", key)
+    assert not any(path.exists() for path in left)
+    assert (tmp_path / "models" / "c").read_text() == "c"
+    assert sorted(path.name for path in (tmp_path / ".state").iterdir()) == ["stage.json"]

@@ -102,14 +102,37 @@ def test_variables_of_the_small_network() -> None:
     ]
 
 
+def ancestors(network: Network, name: str) -> set[str]:
+    """Operations of all nodes that lie between the input and a node."""
+    return {network[source].op for source in network[name].inputs}.union(
+        *(ancestors(network, source) for source in network[name].inputs)
+    )
+
+
 @given(networks())
-def test_what_is_prunable(network) -> None:
+def test_prunable_layers_are_ungrouped_ones_after_the_first(network) -> None:
     for node in network:
         grouped = node.op == "conv2d" and node.attributes["groups"] != 1
-        first = node.op == "conv2d" and network[node.inputs[0]].op == "input"
+        first = node.op == "conv2d" and "conv2d" not in ancestors(network, node.name)
         expected = node.op in ("conv2d", "linear") and not grouped and not first
         assert is_prunable(network, node) == expected
         assert (node.name in prunable_layers(network)) == expected
+
+
+@pytest.mark.parametrize("before", ["batch_norm", "relu", "pool", "two"])
+def test_the_first_convolution_is_not_pruned_whatever_stands_before_it(before: str) -> None:
+    net = NetworkBuilder("normalised", (3, 8, 8))
+    if before == "pool":
+        net.pool("pool", "max_pool", 2, 2)
+    elif before == "relu":
+        net.add("before", "relu")
+    else:
+        net.batch_norm("before")
+    if before == "two":
+        net.add("and", "relu")
+    net.conv("first", 8, 3)
+    net.conv("second", 8, 3)
+    assert prunable_layers(net.build()) == ("second",)
 
 
 @pytest.mark.parametrize("key", ["width", "density"])
@@ -184,7 +207,7 @@ def grouped_networks(draw: st.DrawFn) -> Network:
 
 @settings(max_examples=200)
 @given(grouped_networks() | networks(), st.sampled_from([1, 4, 8]))
-def test_what_stays_whole_is_what_no_architecture_takes_from(network: Network, step: int) -> None:
+def test_layers_that_stay_whole_are_those_that_no_architecture_cuts(network: Network, step: int) -> None:
     """Fixed layers keep their channels in the smallest architecture of the space, and no others do."""
     space = SearchSpace.of(network, step=step)
     smallest = space.architecture(space.low)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jcw_core.datasets.memory import MemoryDataset
-from jcw_core.datasets.split import hold_out, normalise
+from jcw_core.datasets.split import divide, hold_out, normalise
 from jcw_core.errors import DataError, FormatError
 from jcw_core.network.model import Model
 from jcw_core.protocols import Dataset
@@ -32,6 +32,24 @@ def test_held_out_images_are_stratified(labels: list[int], data: st.DataObject, 
     for label in range(5):
         share = labels.count(label) * count / len(labels)
         assert abs(np.count_nonzero(held.labels == label) - share) < 1
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=2, max_size=200),
+    st.floats(0, 1, exclude_min=True, exclude_max=True),
+    st.integers(0, 99),
+)
+def test_held_out_images_are_divided_in_the_proportions_of_their_classes(
+    labels: list[int], share: float, seed: int
+) -> None:
+    whole = dataset(np.array(labels), 5)
+    search, again = divide(whole, share, np.random.default_rng(seed))
+    assert sorted([*search.indices, *again.indices]) == list(range(len(labels)))
+    assert min(len(search), len(again)) >= 1
+    assert abs(len(again) - share * len(labels)) <= 1
+    for label in range(5):
+        expected = labels.count(label) * len(again) / len(labels)
+        assert abs(np.count_nonzero(again.labels == label) - expected) < 1
 
 
 def test_held_out_images_are_chosen_by_the_generator() -> None:

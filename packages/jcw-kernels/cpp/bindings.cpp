@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -24,8 +25,41 @@ namespace {
 using Images = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
 using Array = nb::ndarray<nb::numpy, float, nb::ndim<2>>;
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Lets Python act on signals such as Ctrl-C, a few times a second.
+class Signals {
+ public:
+  void operator()() {
+    if (seconds_since(last_) < 0.05) return;
+    const nb::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals()) throw nb::python_error();
+    last_ = Clock::now();
+  }
+
+ private:
+  Clock::time_point last_ = Clock::now();
+};
+
 // A program runs one image at a time, whichever Python thread asks.
 class Engine {
+  // Calls body() without the interpreter's lock and, as the only thread, with the program's: whoever waits for the second
+  // must not hold the first, which `Signals` takes. In a child of fork nobody is left to give the second back.
+  template <class Body>
+  auto alone(const Body& body) {
+    if (process_ != getpid()) {
+      mutex_.release();
+      mutex_ = std::make_unique<std::mutex>();
+      process_ = getpid();
+    }
+    std::mutex& mutex = *mutex_;
+    const nb::gil_scoped_release release;
+    const std::scoped_lock lock(mutex);
+    return body();
+  }
+
  public:
   Engine(nb::bytes file, int threads, const std::string& isa)
       : program_(jcw::Model::parse({static_cast<const std::byte*>(file.data()), file.size()}), some(threads), isa) {}
@@ -33,11 +67,7 @@ class Engine {
   Array run(const Images& images) {
     const std::int64_t count = count_of(images), outputs = program_.output_floats();
     auto result = std::make_unique<float[]>(static_cast<std::size_t>(count * outputs) + 1);
-    {
-      const nb::gil_scoped_release release;
-      const std::scoped_lock lock(mutex_);
-      program_.run(images.data(), count, result.get());
-    }
+    alone([&] { program_.run(images.data(), count, result.get(), Signals()); });
     float* data = result.release();
     const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<float*>(p); });
     return Array(data, {static_cast<std::size_t>(count), static_cast<std::size_t>(outputs)}, owner);
@@ -45,31 +75,30 @@ class Engine {
 
   std::vector<double> profile(const Images& image, int rounds) {
     require_one(image);
-    const nb::gil_scoped_release release;
-    const std::scoped_lock lock(mutex_);
-    return program_.profile(image.data(), rounds);
+    return alone([&] { return program_.profile(image.data(), rounds, Signals()); });
   }
 
-  std::vector<double> time(int unit, const Images& image, int runs) {
+  std::vector<double> time(int layer, const Images& image, int runs) {
     require_one(image);
-    const nb::gil_scoped_release release;
-    const std::scoped_lock lock(mutex_);
-    return program_.time(unit, image.data(), runs);
+    return alone([&] { return program_.time(layer, image.data(), runs, Signals()); });
   }
 
   void poison() {
-    const std::scoped_lock lock(mutex_);
-    program_.poison();
+    alone([&] { program_.poison(); });
   }
 
-  // (unit, kernel, density, multiply-accumulates, bytes) of each step.
+  // (layer, kernel, density, multiply-accumulates, bytes) of each step.
   using Row = std::tuple<std::string, std::string, double, double, double>;
   std::vector<Row> steps() const {
     std::vector<Row> rows;
     for (const jcw::Step& step : program_.steps())
-      rows.emplace_back(step.unit < 0 ? "output" : program_.model().units[static_cast<std::size_t>(step.unit)].name, step.kernel, step.density,
-                        step.macs, step.bytes);
+      rows.emplace_back(name_of(step.unit), step.kernel, step.density, step.macs, step.bytes);
     return rows;
+  }
+
+  const std::string& name_of(int unit) const {
+    static const std::string output = "output";
+    return unit < 0 ? output : program_.model().units[static_cast<std::size_t>(unit)].name;
   }
 
   std::tuple<int, int, int> input_shape() const {
@@ -98,7 +127,8 @@ class Engine {
   }
 
   jcw::Program program_;
-  std::mutex mutex_;
+  pid_t process_ = getpid();
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
 };
 
 // GFLOP/s of the tile loop with its data in L1 cache, the best of `rounds` runs.
@@ -106,12 +136,12 @@ double peak_gflops(const std::string& isa, int rounds) {
   const jcw::Kernels& kernels = jcw::choose_isa(isa);
   const auto data = std::make_unique<float[]>(2048);
   constexpr int inner = 2000;
-  const double flops = 2.0 * 4 * kernels.tile_vectors * kernels.width * 32 * inner;
+  const double flops = 2.0 * 4 * kernels.tuning.tile_vectors * kernels.tuning.width * 32 * inner;
   double best = 0;
   for (int i = 0; i < rounds; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     kernels.peak(inner, data.get());
-    best = std::max(best, flops / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    best = std::max(best, flops / seconds_since(start));
   }
   return best / 1e9;
 }
@@ -122,9 +152,9 @@ double copy_gbytes() {
   std::vector<char> from(count, 1), to(count, 2);
   double best = 0;
   for (int i = 0; i < 5; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     std::memcpy(to.data(), from.data(), count);
-    best = std::max(best, 2.0 * count / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    best = std::max(best, 2.0 * count / seconds_since(start));
   }
   return best / 1e9;
 }
@@ -141,10 +171,10 @@ NB_MODULE(_engine, m) {
       .def(nb::init<nb::bytes, int, const std::string&>(), "file"_a, "threads"_a = 1, "isa"_a = "")
       .def("run", &Engine::run, nb::arg("images").noconvert(), "(n, c, h, w) float32 to (n, outputs) float32.")
       .def("profile", &Engine::profile, nb::arg("image").noconvert(), "rounds"_a, "Mean seconds of each step.")
-      .def("time", &Engine::time, "unit"_a, nb::arg("image").noconvert(), "runs"_a,
-           "Seconds of all steps from the unit with this number on, for each run.")
+      .def("time", &Engine::time, "layer"_a, nb::arg("image").noconvert(), "runs"_a,
+           "Seconds of all steps from the layer with this number on, for each run.")
       .def("poison", &Engine::poison, "Fill all activations with NaN, for tests.")
-      .def("steps", &Engine::steps, "(unit, kernel, density, multiply-accumulates, bytes) of each step.")
+      .def("steps", &Engine::steps, "(layer, kernel, density, multiply-accumulates, bytes) of each step.")
       .def_prop_ro("input_shape", &Engine::input_shape)
       .def_prop_ro("outputs", &Engine::outputs)
       .def_prop_ro("memory_bytes", &Engine::memory_bytes)
@@ -154,6 +184,6 @@ NB_MODULE(_engine, m) {
   m.def("chosen_isa", [](const std::string& isa) { return std::string(jcw::choose_isa(isa).name); }, "isa"_a = "",
         "The instruction set that a program would use.");
   m.def("peak_gflops", &peak_gflops, "isa"_a = "", "rounds"_a = 20,
-        "GFLOP/s of the tile loop with its data in L1 cache.");
+        "GFLOP/s of the tile loop with its data in L1 cache, at the clock of this moment: the best of some runs.");
   m.def("copy_gbytes", &copy_gbytes, "GB/s, read and written, of large copies.");
 }

@@ -1,3 +1,4 @@
+// Running a program's steps, for results and for times.
 #include "program.hpp"
 
 #include <algorithm>
@@ -31,8 +32,8 @@ Program::Program(Model model, int threads, const std::string& isa) try
   scratch_.allocate(threads);
   for (Unit& unit : model_.units) unit.weight = {};  // the steps hold them packed
 } catch (const std::logic_error& error) {
-  // A step would read outside its tensors: the engine's mistake, but one that callers can report.
-  throw Error(error.what());
+  // A step would read outside its tensors: the engine's mistake, and a layer that it cannot run.
+  throw DeviceError(error.what());
 }
 
 std::size_t Program::first_step(int unit) const {
@@ -58,11 +59,13 @@ void Program::store_output(float* output) const {
       output = std::copy_n(data + c * plane + y * row, tensor.shape.width, output);
 }
 
-void Program::run(const float* images, std::int64_t count, float* outputs) {
+void Program::run(const float* images, std::int64_t count, float* outputs, const Pause& pause) {
+  threads_.restart_after_fork();
   for (std::int64_t i = 0; i < count; ++i) {
     image_ = images + i * input_floats();
     run_steps(0, steps_.size());
     store_output(outputs + i * output_floats());
+    if (pause) pause();
   }
 }
 
@@ -80,15 +83,18 @@ void Program::poison() {
     std::fill_n(scratch_.of(i), scratch_.floats(), std::numeric_limits<float>::quiet_NaN());
 }
 
-std::vector<double> Program::profile(const float* image, int rounds) {
+std::vector<double> Program::profile(const float* image, int rounds, const Pause& pause) {
+  threads_.restart_after_fork();
   std::vector<double> seconds(steps_.size(), 0.0);
   image_ = image;
-  for (int round = 0; round < rounds; ++round)
+  for (int round = 0; round < rounds; ++round) {
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       const double start = now();
       run_steps(s, s + 1);
       seconds[s] += (now() - start) / rounds;
     }
+    if (pause) pause();
+  }
   return seconds;
 }
 
@@ -99,13 +105,15 @@ __attribute__((noinline)) double Program::timed(std::size_t begin) {
   return now() - start;
 }
 
-std::vector<double> Program::time(int first, const float* image, int runs) {
+std::vector<double> Program::time(int first, const float* image, int runs, const Pause& pause) {
+  threads_.restart_after_fork();
   image_ = image;
   const std::size_t begin = first_step(first);
   std::vector<double> seconds;
   for (int i = 0; i < runs; ++i) {
     run_steps(0, begin);
     seconds.push_back(timed(begin));
+    if (pause) pause();
   }
   return seconds;
 }

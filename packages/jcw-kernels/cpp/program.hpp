@@ -1,6 +1,7 @@
 // A model bound to memory and kernels: runs images, and says where the time goes.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "base/threads.hpp"
 
 namespace jcw {
+
+// Called between images, where a caller may want to end a long run by an exception. Empty where not.
+using Pause = std::function<void()>;
 
 class Program {
  public:
@@ -24,17 +28,17 @@ class Program {
   std::int64_t memory_floats() const { return plan_.floats + threads() * scratch_.floats(); }
 
   // Dense images, input_floats() each, to dense outputs, output_floats() each.
-  void run(const float* images, std::int64_t count, float* outputs);
+  void run(const float* images, std::int64_t count, float* outputs, const Pause& pause = {});
 
   // Fills every real pixel with NaN, so that tests see what a kernel leaves unwritten.
   void poison();
 
   // Seconds of each step, averaged over `rounds` runs of one image.
-  std::vector<double> profile(const float* image, int rounds);
+  std::vector<double> profile(const float* image, int rounds, const Pause& pause = {});
 
   // Seconds of the steps from unit `first` on, once for each of `runs`. Before each run the earlier steps make
   // their inputs anew, so that these lie in the caches as they do within a network.
-  std::vector<double> time(int first, const float* image, int runs);
+  std::vector<double> time(int first, const float* image, int runs, const Pause& pause = {});
 
  private:
   std::size_t first_step(int unit) const;

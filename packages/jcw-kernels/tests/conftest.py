@@ -1,3 +1,5 @@
+"""Fixtures of the kernel tests: instruction sets, random generators, ``jcw-device``."""
+
 from __future__ import annotations
 
 import os

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from jcw_core.network.graph import Network
+from jcw_core.network.graph import Network, Node
 
 F64 = NDArray[np.float64]
 
@@ -35,7 +36,7 @@ def sigmoid(x: F64) -> F64:
     return 0.5 * (1 + np.tanh(x / 2))
 
 
-ACTIVATE = {
+ACTIVATE: dict[str, Callable[[F64], F64]] = {
     "relu": lambda x: np.maximum(x, 0),
     "relu6": lambda x: np.clip(x, 0, 6),
     "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
@@ -65,7 +66,7 @@ def softmax(x: F64) -> F64:
     return exponentials / exponentials.sum(0)
 
 
-PORTABLE = {
+PORTABLE: dict[str, Callable[..., F64]] = {
     "clip": lambda x, a, w: np.clip(x, a["low"], a["high"]),
     "leaky_relu": lambda x, a, w: np.where(x < 0, a["slope"] * x, x),
     "elu": lambda x, a, w: np.where(x < 0, a["alpha"] * np.expm1(np.minimum(x, 0)), x),
@@ -83,43 +84,68 @@ PORTABLE = {
 """Of a value, attributes and slopes."""
 
 
-def run(network: Network, weights: Any, image: NDArray[Any]) -> F64:
-    """Flat output of one image (c, h, w)."""
+def batch_norm(node: Node, x: F64, w: Mapping[str, F64]) -> F64:
+    """Of planes or of a flat vector."""
+    n, each = node.name, (-1, *[1] * (x.ndim - 1))
+    scale = w[f"{n}.weight"] / np.sqrt(w[f"{n}.running_var"] + node.attributes["eps"])
+    return (x - w[f"{n}.running_mean"].reshape(each)) * scale.reshape(each) + w[f"{n}.bias"].reshape(each)
+
+
+def weighted(node: Node, x: F64, w: Mapping[str, F64]) -> F64:
+    """A convolution or linear layer."""
+    a: Any = node.attributes
+    weight, bias = w[f"{node.name}.weight"], w.get(f"{node.name}.bias", np.zeros(1))
+    if node.op == "linear":
+        return weight @ x + bias
+    return conv(x, weight, a["stride"], a["padding"], a["groups"]) + bias[:, None, None]
+
+
+def pool(node: Node, x: F64) -> F64:
+    a = node.attributes
+    fill = -np.inf if node.op == "max_pool" else 0.0
+    view = windows(x, a["kernel_size"], a["stride"], a["padding"], fill)
+    return view.max(axis=(3, 4)) if node.op == "max_pool" else view.mean(axis=(3, 4))
+
+
+JOIN: dict[str, Callable[..., F64]] = {
+    "input": lambda x: x,
+    "output": lambda x: x,
+    "global_avg_pool": lambda x: x.mean(axis=(1, 2), keepdims=True),
+    "flatten": lambda x: x.reshape(-1),
+    "add": np.add,
+    "mul": np.multiply,
+    "concat": lambda *all_of_them: np.concatenate(all_of_them),
+    **ACTIVATE,
+}
+"""Operations without attributes."""
+
+
+def values(network: Network, weights: Any, image: NDArray[Any]) -> dict[str, F64]:
+    """What every node makes of one image (c, h, w) or (features,)."""
     w = {name: np.asarray(array, np.float64) for name, array in weights.items()}
-    values: dict[str, F64] = {}
+    found: dict[str, F64] = {}
     for node in network:
-        a, inputs = node.attributes, [values[name] for name in node.inputs]
-        x = inputs[0] if inputs else np.asarray(image, np.float64)
-        if node.op == "conv2d":
-            x = conv(x, w[f"{node.name}.weight"], a["stride"], a["padding"], a["groups"])
-            if a["bias"]:
-                x = x + w[f"{node.name}.bias"][:, None, None]
-        elif node.op == "linear":
-            x = w[f"{node.name}.weight"] @ x + (w[f"{node.name}.bias"] if a["bias"] else 0)
+        inputs = [found[name] for name in node.inputs] or [np.asarray(image, np.float64)]
+        if node.op in ("conv2d", "linear"):
+            found[node.name] = weighted(node, inputs[0], w)
         elif node.op == "batch_norm":
-            n = node.name
-            scale = w[f"{n}.weight"] / np.sqrt(w[f"{n}.running_var"] + a["eps"])
-            x = (x - w[f"{n}.running_mean"][:, None, None]) * scale[:, None, None] + w[f"{n}.bias"][
-                :, None, None
-            ]
-        elif node.op == "max_pool":
-            x = windows(x, a["kernel_size"], a["stride"], a["padding"], -np.inf).max(axis=(3, 4))
-        elif node.op == "avg_pool":
-            x = windows(x, a["kernel_size"], a["stride"], a["padding"]).mean(axis=(3, 4))
-        elif node.op == "global_avg_pool":
-            x = x.mean(axis=(1, 2), keepdims=True)
-        elif node.op == "flatten":
-            x = x.reshape(-1)
-        elif node.op == "add":
-            x = inputs[0] + inputs[1]
-        elif node.op == "mul":
-            x = inputs[0] * inputs[1]
-        elif node.op == "concat":
-            x = np.concatenate(inputs)
-        elif node.op in ACTIVATE:
-            x = ACTIVATE[node.op](x)
+            found[node.name] = batch_norm(node, inputs[0], w)
+        elif node.op in ("max_pool", "avg_pool"):
+            found[node.name] = pool(node, inputs[0])
         elif node.op in PORTABLE:
+            x = inputs[0]
             slopes = w.get(f"{node.name}.weight", np.zeros(0)).reshape(-1, *[1] * (x.ndim - 1))
-            x = PORTABLE[node.op](x, a, slopes)
-        values[node.name] = x
-    return values[network.output.name].reshape(-1)
+            found[node.name] = PORTABLE[node.op](x, node.attributes, slopes)
+        else:
+            found[node.name] = JOIN[node.op](*inputs)
+    return found
+
+
+def run(network: Network, weights: Any, image: NDArray[Any]) -> F64:
+    """Flat output of one image (c, h, w) or (features,)."""
+    return values(network, weights, image)[network.output.name].reshape(-1)
+
+
+def largest(network: Network, weights: Any, image: NDArray[Any]) -> float:
+    """The largest absolute value of any node."""
+    return max(float(np.abs(value).max()) for value in values(network, weights, image).values())

@@ -6,6 +6,8 @@ import json
 import platform
 from dataclasses import asdict, replace
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,12 +25,12 @@ PROCESSORS = {"Nehalem": ["scalar"], "Haswell": ["avx2", "scalar"]}
 
 
 @pytest.fixture
-def model(rng) -> Model:
+def model(rng: np.random.Generator) -> Model:
     network = conv_network((5, 9, 7), 6, (3, 3), (1, 1), (1, 1), activation="hardswish")
     return Model(network, weights_for(network, rng, 0.5))
 
 
-def test_describes_the_machine(program):
+def test_describes_the_machine(program: str) -> None:
     (said,) = answer(program, "describe")
     assert said["isas"] == available_isas()
     assert said["isa"] == chosen_isa()
@@ -36,7 +38,9 @@ def test_describes_the_machine(program):
     assert said["cpu"]
 
 
-def test_runs_images_as_the_engine_does(program, model, isa, rng, tmp_path):
+def test_runs_images_as_the_engine_does(
+    program: str, model: Model, isa: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
     engine = compile_model(model, isa=isa)
     engine.save(tmp_path / "model.jcw")
     images = rng.standard_normal((3, *engine.input_shape), dtype=np.float32)
@@ -47,7 +51,7 @@ def test_runs_images_as_the_engine_does(program, model, isa, rng, tmp_path):
     np.testing.assert_array_equal(outputs, engine.run(images))
 
 
-def test_times_models_in_rounds(program, model, tmp_path):
+def test_times_models_in_rounds(program: str, model: Model, tmp_path: Path) -> None:
     compile_model(model).save(tmp_path / "model.jcw")
     options = ["--rounds", 3, "--visit-ms", 0.01, "--threads", 2]
     lines = answer(program, "run", tmp_path / "model.jcw", tmp_path / "model.jcw", *options)
@@ -56,7 +60,7 @@ def test_times_models_in_rounds(program, model, tmp_path):
     assert all(seconds > 0 for line in lines for seconds in line["seconds"])
 
 
-def test_times_every_kind_of_layer(program, tmp_path):
+def test_times_every_kind_of_layer(program: str, tmp_path: Path) -> None:
     file = layer_file(tmp_path / "layers", *PROBLEMS)
     about, *rounds = answer(program, "layers", file, "--rounds", 2, "--visit-ms", 0.01)
     assert len(about["kernels"]) == len(PROBLEMS)
@@ -66,21 +70,21 @@ def test_times_every_kind_of_layer(program, tmp_path):
     assert (seconds > 0).all()
 
 
-def test_layers_have_the_density_that_was_asked_for(program, tmp_path):
+def test_layers_have_the_density_that_was_asked_for(program: str, tmp_path: Path) -> None:
     problems = [problem for problem in PROBLEMS if problem.macs or problem.density == 0]
     about, _ = answer(program, "layers", layer_file(tmp_path / "layers", *problems), "--once")
     for problem, macs in zip(problems, about["macs"], strict=True):
         assert macs == pytest.approx(problem.macs, abs=rounding(problem)), problem
 
 
-def test_copies_around_a_layer_are_not_what_it_is_called(program, tmp_path):
+def test_kernel_names_leave_copies_out(program: str, tmp_path: Path) -> None:
     window = LayerProblem("avg_pool", 8, 7, 7, 8, (7, 7))
     problems = [window, LayerProblem("concat", 8, 7, 7, 8), replace(PAIRS[0], in_channels=33), PAIRS[0]]
     about, _ = answer(program, "layers", layer_file(tmp_path / "layers", *problems), "--once")
     assert about["kernels"] == ["pool", "copy", "sparse, depthwise", "sparse+depthwise"]
 
 
-def test_large_layers_come_in_batches(program, tmp_path):
+def test_large_layers_come_in_batches(program: str, tmp_path: Path) -> None:
     large = LayerProblem("linear", 8192, 1, 1, 4096)
     lines = answer(program, "layers", layer_file(tmp_path / "layers", large, large), "--once")
     assert [(line["first"], len(line.get("seconds", ()))) for line in lines] == [
@@ -91,7 +95,7 @@ def test_large_layers_come_in_batches(program, tmp_path):
     ]
 
 
-def test_a_layer_beyond_the_engine_is_null(program, tmp_path):
+def test_a_layer_beyond_the_engine_is_null(program: str, tmp_path: Path) -> None:
     """Its planes are small, but padded to whole vectors they take more than 8 GB."""
     window = {"kernel_size": (1, 4096), "stride": (1, 4096), "padding": (0, 2048)}
     large = LayerProblem("max_pool", 64, 65536, 1, 64, **window)
@@ -100,7 +104,9 @@ def test_a_layer_beyond_the_engine_is_null(program, tmp_path):
     assert once["seconds"][1] > 0
 
 
-def test_a_wrong_setting_is_no_layer_that_does_not_fit(program, tmp_path, monkeypatch):
+def test_wrong_settings_in_the_environment_are_errors(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JCW_WINOGRAD", "perhaps")
     said = complaint(program, "layers", layer_file(tmp_path / "layers", PROBLEMS[1]), "--once")
     assert "JCW_WINOGRAD is 'perhaps', expected always or never" in said
@@ -126,7 +132,7 @@ def test_a_wrong_setting_is_no_layer_that_does_not_fit(program, tmp_path, monkey
         ),
     ],
 )
-def test_says_which_layer_is_wrong(program, line, problem, tmp_path):
+def test_says_which_layer_is_wrong(program: str, line: str, problem: str, tmp_path: Path) -> None:
     file = layer_file(tmp_path / "layers", PROBLEMS[1])
     file.write_text(f"{file.read_text()}\n{line}\n")
     said = complaint(program, "layers", file)
@@ -149,7 +155,9 @@ def test_says_which_layer_is_wrong(program, line, problem, tmp_path):
         ({}, {"activation": "tanh"}), ({}, {"then": asdict(DEPTHWISE)}), ({}, {"in_height": 1 << 60}),
     ],
 )  # fmt: skip
-def test_refuses_the_pairs_that_a_layer_problem_refuses(program, first, second, tmp_path):
+def test_refuses_the_pairs_that_a_layer_problem_refuses(
+    program: str, first: dict[str, Any], second: dict[str, Any], tmp_path: Path
+) -> None:
     fields = {**asdict(PAIRS[0]), **first, "then": {**asdict(DEPTHWISE), **second}}
     with pytest.raises((NetworkError, AttributeError)):
         LayerProblem(**{**fields, "then": LayerProblem(**fields["then"])})
@@ -158,7 +166,7 @@ def test_refuses_the_pairs_that_a_layer_problem_refuses(program, first, second, 
 
 
 @pytest.mark.parametrize("then", [False, 1, "conv2d", [], {}, [{}], {"op": "conv2d"}, {"op": 3}])
-def test_refuses_what_is_no_second_convolution(program, then, tmp_path):
+def test_refuses_what_is_no_second_convolution(program: str, then: object, tmp_path: Path) -> None:
     (tmp_path / "layers").write_text(json.dumps({**asdict(PAIRS[0]), "then": then}))
     assert "layer 0: " in complaint(program, "layers", tmp_path / "layers")
 
@@ -181,11 +189,11 @@ def test_refuses_what_is_no_second_convolution(program, then, tmp_path):
         (["describe", "--isa", "sse"], "'sse' is not available"),
     ],
 )
-def test_says_what_is_wrong_with_its_arguments(program, arguments, problem):
+def test_says_what_is_wrong_with_its_arguments(program: str, arguments: list[str], problem: str) -> None:
     assert problem in complaint(program, *arguments)
 
 
-def test_refuses_damaged_models_and_images(program, model, tmp_path):
+def test_refuses_damaged_models_and_images(program: str, model: Model, tmp_path: Path) -> None:
     path = tmp_path / "model.jcw"
     compile_model(model).save(path)
     (tmp_path / "in.raw").write_bytes(b"1234")
@@ -196,7 +204,7 @@ def test_refuses_damaged_models_and_images(program, model, tmp_path):
 
 
 @pytest.fixture(params=PROCESSORS)
-def processor(request) -> list[str]:
+def processor(request: pytest.FixtureRequest) -> list[str]:
     """A command that runs a static program on an emulated older processor."""
     if platform.machine() != "x86_64":
         pytest.skip("older processors are emulated for x86-64 builds")
@@ -204,7 +212,9 @@ def processor(request) -> list[str]:
     return ["qemu-x86_64-static", "-cpu", request.param]
 
 
-def test_older_processors_get_the_same_answer(processor, model, rng, tmp_path):
+def test_older_processors_get_the_same_answer(
+    processor: list[str], model: Model, rng: np.random.Generator, tmp_path: Path
+) -> None:
     old = [*processor, built()]
     (said,) = answer(*old, "describe")
     assert said["isas"] == PROCESSORS[processor[-1]]
@@ -220,13 +230,15 @@ def test_older_processors_get_the_same_answer(processor, model, rng, tmp_path):
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
 
 
-def test_older_processors_refuse_instructions_that_they_lack(processor, monkeypatch):
+def test_older_processors_refuse_instructions_that_they_lack(
+    processor: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "'avx512' is not available" in complaint(*processor, built(), "describe", "--isa", "avx512")
     monkeypatch.setenv("JCW_ISA", "avx512")
     assert "'avx512' is not available" in complaint(*processor, built(), "describe")
 
 
-def test_older_processors_run_every_kind_of_layer(processor, tmp_path):
+def test_older_processors_run_every_kind_of_layer(processor: list[str], tmp_path: Path) -> None:
     file = layer_file(tmp_path / "layers", *PROBLEMS)
     _, once = answer(*processor, built(), "layers", file, "--once")
     assert len(once["seconds"]) == len(PROBLEMS)

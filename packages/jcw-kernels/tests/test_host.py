@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from kernel_samples import PROBLEMS, conv_network, weights_for
@@ -10,31 +13,32 @@ from jcw_core.errors import DeviceError
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_core.network.problem import LayerProblem
+from jcw_core.run.checks import available_cores
 from jcw_kernels.commands import kernels
-from jcw_kernels.exporter import JcwExporter
-from jcw_kernels.host import HostDevice, HostOptions
+from jcw_kernels.host import HostDevice, HostOptions, HostPlugin
+from jcw_kernels.model_file import JcwExporter
 
 QUICK = HostOptions(layer_ms=0.01, model_ms=0.01)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_times_every_kind_of_layer(threads):
+def test_times_every_kind_of_layer(threads: int) -> None:
     device = HostDevice(HostOptions(threads=threads, layer_ms=0.01))
     seconds = device.measure(PROBLEMS, rounds=2)
     assert seconds.shape == (2, len(PROBLEMS))
     assert (seconds > 0).all()
 
 
-def test_no_problems():
+def test_no_problems() -> None:
     assert HostDevice(QUICK).measure([], rounds=3).shape == (3, 0)
 
 
-def test_refuses_what_does_no_work():
+def test_refuses_operations_without_work() -> None:
     with pytest.raises(DeviceError, match="output"):
         HostDevice(QUICK).measure([LayerProblem("output", 1, 1, 1, 1)], rounds=1)
 
 
-def test_describe():
+def test_describe() -> None:
     info = HostDevice(HostOptions(isa="scalar", threads=2)).describe()
     assert (info.name, info.isa, info.threads) == ("host", "scalar", 2)
     assert info.cpu
@@ -42,24 +46,24 @@ def test_describe():
 
 
 @pytest.fixture
-def exported(tmp_path, rng):
+def exported(tmp_path: Path, rng: np.random.Generator) -> Path:
     network = conv_network((3, 12, 11), 8, (3, 3), padding=(1, 1), activation="relu")
     path = tmp_path / "model.jcw"
     JcwExporter().export(Model(network, weights_for(network, rng, 0.3)), path)
     return path
 
 
-def test_measures_models(exported):
+def test_measures_models(exported: Path) -> None:
     assert (HostDevice(QUICK).measure_models([exported, exported], rounds=3) > 0).all()
 
 
-def test_profile_command(exported):
+def test_profile_command(exported: Path) -> None:
     result = CliRunner().invoke(kernels, ["profile", str(exported), "--rounds", "2"], catch_exceptions=False)
     assert "sparse" in result.output
     assert "conv" in result.output
 
 
-def test_profile_command_prints_names_as_they_are(tmp_path, rng):
+def test_profile_command_prints_names_as_they_are(tmp_path: Path, rng: np.random.Generator) -> None:
     plain = conv_network((3, 12, 11), 8, (3, 3), padding=(1, 1))
     network = Network.from_json(plain.to_json().replace('"conv"', '"[/x]"'))
     path = tmp_path / "model.jcw"
@@ -68,5 +72,25 @@ def test_profile_command_prints_names_as_they_are(tmp_path, rng):
     assert "[/x]" in result.output
 
 
-def test_info_command():
+def test_info_command() -> None:
     assert "scalar" in CliRunner().invoke(kernels, ["info"], catch_exceptions=False).output
+
+
+@pytest.mark.parametrize("threads", [1, available_cores(), available_cores() + 1, 256])
+def test_more_threads_than_processors_are_noted(threads: int) -> None:
+    notes = HostPlugin().advise(HostOptions(threads=threads))
+    assert len(notes) == (threads > available_cores())
+    assert all(f"device.threads = {threads}" in note for note in notes)
+
+
+def test_a_name_with_escapes_does_not_reach_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    network = conv_network((1, 8, 8), 8, (3, 3))
+    odd = "model\x1b[31m.jcw"
+    JcwExporter().export(Model(network, weights_for(network, np.random.default_rng(0))), tmp_path / odd)
+    done = CliRunner().invoke(kernels, ["profile", odd, "--rounds", "1"])
+    assert done.exit_code == 0
+    assert "model\\x1b[31m.jcw" in done.output
+    assert "\x1b" not in done.output

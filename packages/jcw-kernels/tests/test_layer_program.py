@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import kernel_reference as reference
 import numpy as np
 import pytest
 from kernel_samples import PAIRS, PROBLEMS, rounding
+from numpy.typing import NDArray
 from safetensors import safe_open
 
 from jcw_core.network.problem import LayerProblem
 from jcw_kernels import Program
-from jcw_kernels.layer_program import layer_file
+from jcw_kernels.layer_program import Tensors, layer_file
 
 
-def contents(problem: LayerProblem, rng, folder):
+def contents(
+    problem: LayerProblem, rng: np.random.Generator, folder: Path
+) -> tuple[bytes, int, list[str], Tensors]:
     """The file, the number of the first unit that is timed, the names of all units, and the tensors."""
     file, first = layer_file(problem, rng)
     (folder / "layer.jcw").write_bytes(file)
@@ -25,20 +30,20 @@ def contents(problem: LayerProblem, rng, folder):
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_what_is_timed_stands_last(problem, rng, tmp_path):
+def test_timed_layers_come_last(problem: LayerProblem, rng: np.random.Generator, tmp_path: Path) -> None:
     _, first, names, _ = contents(problem, rng, tmp_path)
     assert names[first:] == (["layer"] if problem.then is None else ["layer", "then"])
     assert ("other" in names) == (problem.then or problem).residual
 
 
 @pytest.mark.parametrize("problem", [problem for problem in PROBLEMS if problem.macs or not problem.density])
-def test_layers_have_the_density_that_was_asked_for(problem, rng):
+def test_layers_have_the_density_that_was_asked_for(problem: LayerProblem, rng: np.random.Generator) -> None:
     file, _ = layer_file(problem, rng)
-    macs = sum(step.macs for step in Program(file).profile(rounds=1) if step.unit in ("layer", "then"))
+    macs = sum(step.macs for step in Program(file).profile(rounds=1) if step.layer in ("layer", "then"))
     assert macs == pytest.approx(problem.macs, abs=rounding(problem))
 
 
-def weight_of(tensors, name: str, problem: LayerProblem):
+def weight_of(tensors: Tensors, name: str, problem: LayerProblem) -> NDArray[Any]:
     """(out, in / groups, height, width), with zeros where groups of four output channels are pruned."""
     shape = (problem.out_channels, problem.in_channels // problem.groups, *problem.kernel_size)
     if f"{name}.weight" in tensors:
@@ -53,7 +58,9 @@ def weight_of(tensors, name: str, problem: LayerProblem):
 
 
 @pytest.mark.parametrize("problem", PAIRS)
-def test_pairs_run_both_convolutions(problem, isa, rng, tmp_path):
+def test_pairs_run_both_convolutions(
+    problem: LayerProblem, isa: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
     file, _, _, tensors = contents(problem, rng, tmp_path)
     image = rng.standard_normal((1, 8, 10, 9), dtype=np.float32)
     value = image[0].astype(np.float64)

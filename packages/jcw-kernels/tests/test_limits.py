@@ -1,10 +1,11 @@
-"""Machines with less memory than a layer or its threads take: that is an answer, not the end of the program."""
+"""Layers and threads that take more memory than the machine has are answered, and do not end the program."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from device_program import answer, layer_file
@@ -26,20 +27,20 @@ SMALL = LayerProblem("relu", 4, 8, 8, 4)
         LayerProblem("add", 64, 1024, 1024, 64),
     ],
 )
-def test_layers_that_do_not_fit_are_null(large, program, tmp_path):
+def test_layers_that_do_not_fit_are_null(large: LayerProblem, program: str, tmp_path: Path) -> None:
     file = layer_file(tmp_path / "layers", SMALL, large, large, SMALL)
     about, once = answer(*LIMITED, program, "layers", file, "--once", timeout=20)
     assert about["kernels"] == ["elementwise", None, None, "elementwise"]
     assert [seconds is None for seconds in once["seconds"]] == [False, True, True, False]
 
 
-def test_layers_whose_threads_cannot_be_started_are_null(program, tmp_path):
+def test_layers_whose_threads_cannot_be_started_are_null(program: str, tmp_path: Path) -> None:
     file = layer_file(tmp_path / "layers", SMALL)
     _, once = answer(*LIMITED, program, "layers", file, "--once", "--threads", 256)
     assert once["seconds"] == [None]
 
 
-def test_python_goes_on_when_threads_cannot_be_started():
+def test_python_goes_on_when_threads_cannot_be_started() -> None:
     code = """
 import numpy
 from jcw_core.errors import DeviceError

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from kernel_samples import weights_for
+from numpy.typing import NDArray
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
@@ -22,7 +26,7 @@ from jcw_kernels.model_file import program_of, serialize
 
 
 @pytest.fixture
-def model(rng):
+def model(rng: np.random.Generator) -> Model:
     b = NetworkBuilder("tiny", (3, 9, 8))
     b.conv("conv", 10, 3)
     b.batch_norm("bn")
@@ -36,16 +40,18 @@ def model(rng):
 
 
 @pytest.fixture
-def file(model):
+def file(model: Model) -> bytes:
     return serialize(model)
 
 
-def parts(file):
+def parts(file: bytes) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
     length = struct.unpack("<Q", file[:8])[0]
     return json.loads(file[8 : 8 + length])["__metadata__"], load_tensors(file)
 
 
-def changed(file, program=None, **tensors):
+def changed(
+    file: bytes, program: Callable[[dict[str, Any]], object] | None = None, **tensors: NDArray[Any] | None
+) -> bytes:
     """The file with another program (a function of the old) or other tensors."""
     metadata, arrays = parts(file)
     if program:
@@ -56,11 +62,11 @@ def changed(file, program=None, **tensors):
     return save_tensors({k: v for k, v in arrays.items() if v is not None}, metadata)
 
 
-def test_the_same_model_is_the_same_file(model):
+def test_the_same_model_is_the_same_file(model: Model) -> None:
     assert len({serialize(model) for _ in range(20)}) == 1
 
 
-def test_round_trip(model, tmp_path, rng):
+def test_round_trip(model: Model, tmp_path: Path, rng: np.random.Generator) -> None:
     image = rng.standard_normal((1, 3, 9, 8), dtype=np.float32)
     program = compile_model(model)
     program.save(tmp_path / "model.jcw")
@@ -71,13 +77,13 @@ def test_round_trip(model, tmp_path, rng):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["copy.jcw", "model.jcw"]
 
 
-def test_header_holds_network_and_architecture(model, file):
+def test_header_holds_network_and_architecture(model: Model, file: bytes) -> None:
     metadata, _ = parts(file)
     assert Network.from_json(metadata["network"]) == model.network
     assert Architecture.from_dict(json.loads(metadata["architecture"])) == model.architecture
 
 
-def test_convolutions_that_run_together_are_listed_one_by_one():
+def test_convolutions_that_run_together_are_listed_one_by_one() -> None:
     network = MOBILENET_V2.build(num_classes=10, width=0.25, input_size=32)
     units = program_of(network)["units"]
     weighted = [node.name for node in network if node.op in ("conv2d", "linear")]
@@ -87,36 +93,36 @@ def test_convolutions_that_run_together_are_listed_one_by_one():
     assert all(units[i]["inputs"] == [i] for i in depthwise)
 
 
-def test_only_kept_weights_are_stored(model, file):
+def test_only_kept_weights_are_stored(model: Model, file: bytes) -> None:
     _, arrays = parts(file)
     kept = np.count_nonzero(model.weights["conv.weight"])
     assert arrays["conv.values"].size <= kept + 2 * arrays["conv.values"].shape[0]
     assert "conv.weight" not in arrays
 
 
-def expect(file, match):
+def expect(file: bytes, match: str) -> None:
     with pytest.raises(FormatError, match=match) as caught:
         Program(file)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("size", [0, 7, 8, 100, -1])
-def test_truncated(file, size):
+def test_truncated(file: bytes, size: int) -> None:
     expect(file[:size], "bytes|header|JSON|data_offsets")
 
 
-def test_header_length_overflows(file):
+def test_header_length_overflows(file: bytes) -> None:
     expect(struct.pack("<Q", 2**64 - 1) + file[8:], "header claims")
 
 
-def test_sizes_that_overflow():
+def test_sizes_that_overflow() -> None:
     for shape in ([2**62, 4], [2**33, 2**33], [-1], [1.5]):
         header = json.dumps({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}}).encode()
         expect(struct.pack("<Q", len(header)) + header, "larger|whole number")
 
 
 @pytest.mark.parametrize("offsets", [[0, 8], [4, 0], [0], [0, 1 << 60], "x"])
-def test_offsets_out_of_range(offsets):
+def test_offsets_out_of_range(offsets: object) -> None:
     header = json.dumps({"x": {"dtype": "F32", "shape": [1], "data_offsets": offsets}}).encode()
     expect(struct.pack("<Q", len(header)) + header + b"1234", "data_offsets|bytes")
 
@@ -142,11 +148,11 @@ def test_offsets_out_of_range(offsets):
         ("padding", [1 << 30, 1 << 30], "padding"),
     ],
 )
-def test_hostile_units(file, key, value, match):
+def test_malformed_units(file: bytes, key: str, value: object, match: str) -> None:
     expect(changed(file, lambda p: p["units"][0].update({key: value})), match)
 
 
-def test_hostile_program(file):
+def test_malformed_programs(file: bytes) -> None:
     expect(changed(file, lambda p: p.update(input=[65536, 65536, 65536])), "too large|conv|channels")
     expect(changed(file, lambda p: p.update(input=[3, 0, 8])), "input")
     expect(changed(file, lambda p: p.update(output=99)), "output")
@@ -162,7 +168,7 @@ def test_hostile_program(file):
         ("avg_pool", 1, 4096, 4095, 2048),
     ],
 )
-def test_strides_that_take_the_input_apart_too_far(op, size, kernel, stride, padding):
+def test_strides_with_too_many_phases(op: str, size: int, kernel: int, stride: int, padding: int) -> None:
     unit = {
         "name": "p",
         "op": op,
@@ -177,7 +183,7 @@ def test_strides_that_take_the_input_apart_too_far(op, size, kernel, stride, pad
         Program(file)
 
 
-def test_hostile_tensors(file):
+def test_malformed_tensors(file: bytes) -> None:
     _, arrays = parts(file)
     mask, values = arrays["conv.mask"], arrays["conv.values"]
     expect(changed(file, conv_bias=None), "conv.bias is missing")
@@ -190,14 +196,14 @@ def test_hostile_tensors(file):
     expect(changed(file, fc_bias=np.zeros(5, np.float16)), "expected F32")
 
 
-def test_mask_bits_past_its_end(file):
+def test_mask_bits_past_its_end(file: bytes) -> None:
     _, arrays = parts(file)
     mask, values = arrays["conv.mask"].copy(), arrays["conv.values"]
     mask[-1] |= 0x80  # 3 groups x 27 positions = 81 bits
     expect(changed(file, conv_mask=mask, conv_values=np.vstack([values, values[:1]])), "past its end")
 
 
-def test_errors_name_the_file(tmp_path):
+def test_errors_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"absent\.jcw: No such file"):
         load(tmp_path / "absent.jcw")
     (tmp_path / "bad.jcw").write_bytes(b"x" * 100)
@@ -205,7 +211,7 @@ def test_errors_name_the_file(tmp_path):
         load(tmp_path / "bad.jcw")
 
 
-def test_every_flipped_byte_is_refused_or_harmless(file, rng):
+def test_every_flipped_byte_is_refused_or_harmless(file: bytes, rng: np.random.Generator) -> None:
     image = np.zeros((1, 3, 9, 8), np.float32)
     for _ in range(3000):
         damaged = bytearray(file)

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from device_program import layer_file
@@ -30,7 +31,7 @@ LAYERS = {
 DENSITIES = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05]
 
 
-def instructions(program: str, layer: LayerProblem, isa: str, folder) -> int:
+def instructions(program: str, layer: LayerProblem, isa: str, folder: Path) -> int:
     file = layer_file(folder / "layers.jsonl", layer)
     done = subprocess.run(
         [
@@ -50,7 +51,9 @@ def instructions(program: str, layer: LayerProblem, isa: str, folder) -> int:
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("isa", ["avx2"])
 @needs("valgrind")
-def test_fewer_weights_never_take_more_instructions(name, isa, program, tmp_path):
+def test_fewer_weights_never_take_more_instructions(
+    name: str, isa: str, program: str, tmp_path: Path
+) -> None:
     described = subprocess.run([program, "describe"], capture_output=True, text=True, check=True)
     if isa not in json.loads(described.stdout)["isas"]:
         pytest.skip(f"{isa} is not available here")

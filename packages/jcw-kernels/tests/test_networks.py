@@ -12,12 +12,13 @@ from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
 from jcw_core.backbones.resnet import RESNET18
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.model import Model
+from jcw_core.protocols import Backbone
 from jcw_kernels import compile_model
 
 BACKBONES = [RESNET18, MOBILENET_V1, MOBILENET_V2]
 
 
-def small_model(backbone, size, density, rng):
+def small_model(backbone: Backbone, size: int, density: float, rng: np.random.Generator) -> Model:
     network = backbone.build(num_classes=10, width=0.25, input_size=size)
     arrays = weights_for(network, rng, density)
     for array in arrays.values():
@@ -28,7 +29,7 @@ def small_model(backbone, size, density, rng):
 
 @pytest.mark.parametrize("backbone", BACKBONES, ids=lambda b: b.name)
 @pytest.mark.parametrize(("size", "density"), [(28, 0.3), (64, 1.0), (33, 0.1)])
-def test_backbones(backbone, size, density, isa, rng):
+def test_backbones(backbone: Backbone, size: int, density: float, isa: str, rng: np.random.Generator) -> None:
     model = small_model(backbone, size, density, rng)
     images = rng.standard_normal((2, 3, size, size), dtype=np.float32)
     got = compile_model(model, isa=isa).run(images)
@@ -38,7 +39,7 @@ def test_backbones(backbone, size, density, isa, rng):
 
 @pytest.mark.parametrize("backbone", BACKBONES, ids=lambda b: b.name)
 @pytest.mark.parametrize("threads", [2, 3, 5])
-def test_threads_give_the_same_bits(backbone, threads, rng):
+def test_threads_give_the_same_bits(backbone: Backbone, threads: int, rng: np.random.Generator) -> None:
     model = small_model(backbone, 56, 0.3, rng)
     images = rng.standard_normal((2, 3, 56, 56), dtype=np.float32)
     alone = compile_model(model).run(images)
@@ -47,7 +48,7 @@ def test_threads_give_the_same_bits(backbone, threads, rng):
         assert together.run(images).tobytes() == alone.tobytes()
 
 
-def test_images_do_not_disturb_each_other(rng):
+def test_images_do_not_disturb_each_other(rng: np.random.Generator) -> None:
     model = small_model(MOBILENET_V2, 40, 0.5, rng)
     images = rng.standard_normal((3, 3, 40, 40), dtype=np.float32)
     program = compile_model(model)
@@ -57,7 +58,7 @@ def test_images_do_not_disturb_each_other(rng):
 
 
 @pytest.mark.parametrize("backbone", BACKBONES, ids=lambda b: b.name)
-def test_tensors_that_share_memory_leave_nothing_behind(backbone, isa, rng):
+def test_tensors_that_share_memory(backbone: Backbone, isa: str, rng: np.random.Generator) -> None:
     # 96 pixels: planes large enough for other layouts to take their place.
     model = small_model(backbone, 96, 0.5, rng)
     image = 1e3 * rng.standard_normal((1, 3, 96, 96), dtype=np.float32)
@@ -68,7 +69,7 @@ def test_tensors_that_share_memory_leave_nothing_behind(backbone, isa, rng):
 
 
 @pytest.mark.parametrize("size", [(60, 61), (61, 60), (61, 61)])
-def test_odd_sizes_leave_nothing_behind(size, isa, rng):
+def test_odd_sizes_that_share_memory(size: tuple[int, int], isa: str, rng: np.random.Generator) -> None:
     """Of planes split by a stride, some have a row or a column less."""
     b = NetworkBuilder("net", (3, *size))
     for i, (width, stride) in enumerate([(40, 1), (24, 1), (48, 2)]):
@@ -83,7 +84,7 @@ def test_odd_sizes_leave_nothing_behind(size, isa, rng):
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-def test_rows_that_fill_their_vectors_leave_nothing_behind(stride, isa, rng):
+def test_full_rows_that_share_memory(stride: int, isa: str, rng: np.random.Generator) -> None:
     """No vector of a strip reaches the padding between such rows."""
     b = NetworkBuilder("net", (3, 64, 64))
     b.conv("first", 24, 3)
@@ -100,13 +101,13 @@ def test_rows_that_fill_their_vectors_leave_nothing_behind(stride, isa, rng):
         assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
 
 
-def test_buffers_are_reused(rng):
+def test_buffers_are_reused(rng: np.random.Generator) -> None:
     model = small_model(MOBILENET_V1, 64, 1.0, rng)
     everything = sum(4 * np.prod(shape) for shape in model.network.shapes.values())
     assert compile_model(model).memory_bytes < 0.7 * everything
 
 
-def test_layouts_share_memory(rng):
+def test_layouts_share_memory(rng: np.random.Generator) -> None:
     # Much less than two buffers for every layout would take.
     model = small_model(MOBILENET_V2, 224, 1.0, rng)
     assert compile_model(model).memory_bytes < 2.5 * max(

@@ -11,6 +11,8 @@ from kernel_samples import EPS, check, weights_for
 
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+from jcw_kernels import compile_model
 
 
 def judge(network: Network, isa: str, rng: np.random.Generator, scale: float = 64.0) -> None:
@@ -29,7 +31,16 @@ SIZES = [(1, 1, 1), (3, 1, 1), (1, 5, 1), (3, 1, 17), (4, 7, 7), (5, 12, 33)]
     ("kernel", "stride", "padding"), [(1, 1, 0), (2, 2, 1), (3, 2, 1), (3, 1, 1), (5, 3, 2)]
 )
 @pytest.mark.parametrize("relu", [False, True])
-def test_pooling(shape, op, kernel, stride, padding, relu, isa, rng):
+def test_pooling(
+    shape: tuple[int, int, int],
+    op: str,
+    kernel: int,
+    stride: int,
+    padding: int,
+    relu: bool,
+    isa: str,
+    rng: np.random.Generator,
+) -> None:
     b = NetworkBuilder("pool", shape)
     if relu:
         b.add("relu", "relu")
@@ -38,7 +49,7 @@ def test_pooling(shape, op, kernel, stride, padding, relu, isa, rng):
 
 
 @pytest.mark.parametrize("shape", [*SIZES, (2, 5, 131)])
-def test_pooling_to_one_pixel(shape, isa, rng):
+def test_pooling_to_one_pixel(shape: tuple[int, int, int], isa: str, rng: np.random.Generator) -> None:
     b = NetworkBuilder("pool", shape)
     b.add("relu6", "relu6")
     b.add("pool", "avg_pool", kernel_size=shape[1:], stride=(1, 1), padding=(0, 0))
@@ -49,7 +60,7 @@ def test_pooling_to_one_pixel(shape, isa, rng):
 
 @pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
 @pytest.mark.parametrize("size", [3, 5])
-def test_pooling_with_a_stride_to_one_pixel(size, op, isa, rng):
+def test_pooling_with_a_stride_to_one_pixel(size: int, op: str, isa: str, rng: np.random.Generator) -> None:
     b = NetworkBuilder("pool", (5, size, size))
     b.add("relu", "relu")
     b.pool("pool", op, size, 2, 0)
@@ -57,7 +68,7 @@ def test_pooling_with_a_stride_to_one_pixel(size, op, isa, rng):
 
 
 @pytest.mark.parametrize("shape", SIZES)
-def test_global_mean(shape, isa, rng):
+def test_global_mean(shape: tuple[int, int, int], isa: str, rng: np.random.Generator) -> None:
     b = NetworkBuilder("mean", shape)
     b.add("mean", "global_avg_pool")
     judge(b.build(), isa, rng)
@@ -65,12 +76,48 @@ def test_global_mean(shape, isa, rng):
 
 @pytest.mark.parametrize("shape", SIZES)
 @pytest.mark.parametrize("activation", ["relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"])
-def test_activations_alone(shape, activation, isa, rng):
+def test_activations_alone(
+    shape: tuple[int, int, int], activation: str, isa: str, rng: np.random.Generator
+) -> None:
     b = NetworkBuilder("act", shape)
     b.add("act", activation)
     b.add("mean", "max_pool", kernel_size=(1, 1), stride=(1, 1), padding=(0, 0))
     b.conv("conv", 3, 1, bias=True)
     judge(b.build(), isa, rng)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (5, 2, 2), (5, 1, 0), (4, 3, 2)]
+)
+@pytest.mark.parametrize("size", [(9, 8), (16, 33), (5, 5)])
+def test_max_pooling_keeps_nan(
+    size: tuple[int, int],
+    kernel: int,
+    stride: int,
+    padding: int,
+    relu: bool,
+    isa: str,
+    rng: np.random.Generator,
+) -> None:
+    """Whatever the other values under the window, and the bits of the NaN."""
+    b = NetworkBuilder("pool", (3, *size))
+    if relu:
+        b.add("relu", "relu")
+    b.pool("pool", "max_pool", kernel, stride, padding)
+    network = b.build()
+    image = rng.standard_normal((1, 3, *size), dtype=np.float32)
+    image[rng.random(image.shape) < 0.05] = np.inf
+    image[rng.random(image.shape) < 0.05] = -np.inf
+    bits = rng.choice(
+        np.array([0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFFFFFFF, 0x7FD5AAAA], np.uint32), image.shape
+    )
+    image = np.where(rng.random(image.shape) < 0.02, bits.view(np.float32), image)
+    image[0, 0, 0, 0] = np.nan
+    got = compile_model(Model(network, {}), isa=isa).run(image)[0]
+    want = reference.run(network, {}, image[0])
+    assert np.isnan(want).any()
+    np.testing.assert_array_equal(got, want.astype(np.float32))
 
 
 def squeeze_excite(b: NetworkBuilder) -> None:
@@ -167,7 +214,9 @@ def flat(b: NetworkBuilder) -> None:
     ],
 )
 @pytest.mark.parametrize("size", [(3, 1, 1), (3, 8, 9), (2, 17, 4), (1, 30, 31)])
-def test_combinations(build: Callable[[NetworkBuilder], None], size, isa, rng):
+def test_combinations(
+    build: Callable[[NetworkBuilder], None], size: tuple[int, int, int], isa: str, rng: np.random.Generator
+) -> None:
     if build is valid_windows and size[1] < 3:
         size = (3, 3, 3)
     b = NetworkBuilder(build.__name__, size)
@@ -175,7 +224,7 @@ def test_combinations(build: Callable[[NetworkBuilder], None], size, isa, rng):
     judge(b.build(), isa, rng, scale=2048)
 
 
-def test_copies_only(isa, rng):
+def test_copies_only(isa: str, rng: np.random.Generator) -> None:
     b = NetworkBuilder("copy", (2, 3, 4))
     network = b.build()
     judge(network, isa, rng)

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import kernel_reference as reference
 import numpy as np
 import pytest
 from kernel_samples import EPS, poisoned, weights_for
+from numpy.typing import NDArray
 
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
-from jcw_kernels import compile_model
+from jcw_kernels import Program, compile_model
 
 
-def pair_network(shape, width, kernel=3, padding=None, first="relu6", second="relu6", second_reader=False):
+def pair_network(
+    shape: tuple[int, int, int],
+    width: int,
+    kernel: int = 3,
+    padding: int | None = None,
+    first: str = "relu6",
+    second: str = "relu6",
+    second_reader: bool = False,
+) -> Network:
     """Input and the pair."""
     b = NetworkBuilder("pair", shape)
     one = {"kernel_size": (1, 1), "stride": (1, 1), "padding": (0, 0), "groups": 1}
@@ -35,11 +45,11 @@ def pair_network(shape, width, kernel=3, padding=None, first="relu6", second="re
     return b.build()
 
 
-def kernels(program):
+def kernels(program: Program) -> list[str]:
     return [step[1] for step in program._engine.steps()]
 
 
-def bound(network, arrays, image):
+def bound(network: Network, arrays: Any, image: NDArray[np.float32]) -> NDArray[np.float64]:
     """eps x (terms + 1) x sum |w||x| through both, activations at most six times as steep."""
     absolute = {name: np.abs(array) for name, array in arrays.items()}
     plain = [n for n in network if n.op in ("input", "conv2d")]
@@ -53,7 +63,7 @@ def bound(network, arrays, image):
     return EPS * (terms + 1) * total * 36 + EPS
 
 
-def check(network, arrays, image, isa, threads=1):
+def check(network: Network, arrays: Any, image: NDArray[np.float32], isa: str, threads: int = 1) -> None:
     program = compile_model(Model(network, arrays), isa=isa, threads=threads)
     assert any(name.endswith("+depthwise") for name in kernels(program))
     got = poisoned(program, image)
@@ -62,7 +72,14 @@ def check(network, arrays, image, isa, threads=1):
     assert worst <= 0, f"off by {worst:.3g} more than allowed; largest error {np.abs(got - want).max():.3g}"
 
 
-def run(shape, width, isa, rng, density=1.0, **options):
+def run(
+    shape: tuple[int, int, int],
+    width: int,
+    isa: str,
+    rng: np.random.Generator,
+    density: float = 1.0,
+    **options: Any,
+) -> None:
     network = pair_network(shape, width, **options)
     image = rng.standard_normal((1, *shape), dtype=np.float32)
     check(network, weights_for(network, rng, density), image, isa)
@@ -70,40 +87,42 @@ def run(shape, width, isa, rng, density=1.0, **options):
 
 @pytest.mark.parametrize("width", [2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 48, 49, 64, 65])
 @pytest.mark.parametrize("kernel", [3, 5])
-def test_tile_edges(kernel, width, isa, rng):
+def test_tile_edges(kernel: int, width: int, isa: str, rng: np.random.Generator) -> None:
     for height in (3, 7, 8):
         run((8, height, width), 12, isa, rng, kernel=kernel)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 8, 31, 64, 66])
 @pytest.mark.parametrize("density", [0.0, 0.1, 0.5, 1.0])
-def test_output_channels(density, channels, isa, rng):
+def test_output_channels(density: float, channels: int, isa: str, rng: np.random.Generator) -> None:
     run((32, 9, 10), channels, isa, rng, density=density)
 
 
 @pytest.mark.parametrize("padding", [0, 1, 2])
 @pytest.mark.parametrize("kernel", [3, 5])
-def test_padding(kernel, padding, isa, rng):
+def test_padding(kernel: int, padding: int, isa: str, rng: np.random.Generator) -> None:
     for size in ((11, 12), (12, 11)):
         run((8, *size), 9, isa, rng, kernel=kernel, padding=padding)
 
 
 @pytest.mark.parametrize("first", ["", "relu", "hardswish", "silu"])
 @pytest.mark.parametrize("second", ["", "relu", "hardswish"])
-def test_activations(first, second, isa, rng):
+def test_activations(first: str, second: str, isa: str, rng: np.random.Generator) -> None:
     run((8, 9, 10), 12, isa, rng, first=first, second=second)
 
 
 @pytest.mark.parametrize("density", [0.2, 1.0])
 @pytest.mark.parametrize("kernel", [3, 5])
-def test_bands(kernel, density, isa, rng):
+def test_bands(kernel: int, density: float, isa: str, rng: np.random.Generator) -> None:
     """More rows than a band holds, of which some are computed for two."""
     run((4, 259, 112), 9, isa, rng, density=density, kernel=kernel)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 7])
 @pytest.mark.parametrize("shape", [(16, 9, 10), (4, 259, 112)])
-def test_threads_give_the_same_bits(shape, threads, isa, rng):
+def test_threads_give_the_same_bits(
+    shape: tuple[int, int, int], threads: int, isa: str, rng: np.random.Generator
+) -> None:
     network = pair_network(shape, 22)
     model = Model(network, weights_for(network, rng, 0.5))
     image = rng.standard_normal((1, *shape), dtype=np.float32)
@@ -111,7 +130,7 @@ def test_threads_give_the_same_bits(shape, threads, isa, rng):
     assert poisoned(compile_model(model, threads=threads, isa=isa), image).tobytes() == alone[0].tobytes()
 
 
-def test_what_is_read_twice_stays_in_memory(isa, rng):
+def test_no_pair_where_what_is_between_is_read_twice(isa: str, rng: np.random.Generator) -> None:
     network = pair_network((8, 9, 10), 12, second_reader=True)
     arrays = weights_for(network, rng)
     image = rng.standard_normal((1, 8, 9, 10), dtype=np.float32)
@@ -121,13 +140,13 @@ def test_what_is_read_twice_stays_in_memory(isa, rng):
     assert np.abs(poisoned(program, image) - want).max() <= 1e-5 * np.abs(want).max()
 
 
-def test_many_inputs_are_not_worth_it(isa, rng):
+def test_no_pair_of_many_input_channels(isa: str, rng: np.random.Generator) -> None:
     network = pair_network((64, 9, 10), 12)
     program = compile_model(Model(network, weights_for(network, rng)), isa=isa)
     assert not any("+" in name for name in kernels(program))
 
 
-def test_memory_between_is_saved(rng):
+def test_pairs_save_the_memory_between_them(rng: np.random.Generator) -> None:
     """The planes between the two, the largest tensor by far, are never in memory as a whole."""
     network = pair_network((4, 256, 256), 64)
     program = compile_model(Model(network, weights_for(network, rng)))

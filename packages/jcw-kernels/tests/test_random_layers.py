@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,12 +66,14 @@ def problem_of(made: dict[str, Any]) -> LayerProblem:
 def host_work(problem: LayerProblem) -> tuple[str, int]:
     """Kernels and multiply-accumulates of a layer as the host times it."""
     file, _ = layer_file(problem, np.random.default_rng(0))
-    steps = [step for step in Program(file).profile(rounds=1) if step.unit in ("layer", "then")]
+    steps = [step for step in Program(file).profile(rounds=1) if step.layer in ("layer", "then")]
     return ", ".join(s.kernel for s in steps if s.kernel != "copy") or "copy", int(sum(s.macs for s in steps))
 
 
 @given(made=fields())
-def test_layers_are_timed_as_on_the_host_or_refused(program, made, tmp_path):
+def test_layers_are_timed_as_on_the_host_or_refused(
+    program: str, made: dict[str, Any], tmp_path: Path
+) -> None:
     (tmp_path / "layer").write_text(json.dumps(made))
     command = [program, "layers", str(tmp_path / "layer"), "--once"]
     try:
@@ -90,7 +93,9 @@ def test_layers_are_timed_as_on_the_host_or_refused(program, made, tmp_path):
         assert abs(macs - problem.macs) <= rounding(problem)
 
 
-def test_any_value_in_a_pair_is_refused_or_timed(program, rng, tmp_path):
+def test_any_value_in_a_pair_is_refused_or_timed(
+    program: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
     values = [None, True, -1, 0, 1, 2.5, 1e308, 1 << 40, "", "relu", [], [3], [3, 3], [1 << 20, 1], {}, [{}]]
     refused = 0
     for _ in range(80):

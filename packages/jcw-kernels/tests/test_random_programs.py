@@ -38,7 +38,7 @@ LACKS = {
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_programs_compute_what_numpy_does(seed):
+def test_programs_compute_what_numpy_does(seed: int) -> None:
     draft = random_program(np.random.default_rng(seed))
     file, want = draft.file(), draft.values[-1].reshape(-1)
     largest = max(1.0, *(np.abs(value).max() for value in draft.values))
@@ -49,7 +49,7 @@ def test_programs_compute_what_numpy_does(seed):
 
 
 @pytest.mark.parametrize(("op", "attribute"), [(op, a) for op, lacks in LACKS.items() for a in sorted(lacks)])
-def test_no_operation_takes_what_it_lacks(op, attribute):
+def test_no_operation_takes_what_it_lacks(op: str, attribute: str) -> None:
     inputs = [0, 0] if op in ("add", "mul") else [0]
     weights = {"u.weight": np.ones((4, 4), np.float32), "u.bias": np.ones(4, np.float32)}
     unit = {"name": "u", "op": op, "inputs": inputs, "out_channels": 4}

@@ -12,7 +12,7 @@ import jcw_kernels._engine
 stubgen = pytest.importorskip("nanobind.stubgen", reason="stubs are checked where nanobind is installed")
 
 
-def test_stub_is_current():
+def test_stub_is_current() -> None:
     generator = stubgen.StubGen(jcw_kernels._engine, quiet=True)
     generator.put(jcw_kernels._engine)
     written = Path(jcw_kernels.__file__).with_name("_engine.pyi").read_text(encoding="utf-8")

@@ -29,7 +29,15 @@ SIZES = st.integers(1, 3) | st.integers(1, 12)
 @example("conv2d", (3, 9, 1), (3, 1), (2, 2), (1, 1), False, 0)
 @example("conv2d", (3, 3, 1), (3, 11), (5, 7), (20, 5), False, 0)
 @example("max_pool", (1, 1, 1), (11, 5), (5, 7), (5, 2), False, 0)
-def test_windows(op, shape, kernel, stride, padding, behind, seed):
+def test_windows(
+    op: str,
+    shape: tuple[int, int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    behind: bool,
+    seed: int,
+) -> None:
     if op.endswith("pool"):
         assume(2 * padding[0] <= kernel[0] and 2 * padding[1] <= kernel[1])
     assume(all(s + 2 * p >= k for s, k, p in zip(shape[1:], kernel, padding, strict=True)))
@@ -52,7 +60,7 @@ def test_windows(op, shape, kernel, stride, padding, behind, seed):
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_a_window_in_the_padding_is_the_bias(threads, isa, rng):
+def test_a_window_in_the_padding_is_the_bias(threads: int, isa: str, rng: np.random.Generator) -> None:
     b = NetworkBuilder("padding", (7, 1, 1))
     window = {"kernel_size": (1, 1), "stride": (2, 2), "padding": (1, 1)}
     b.add("window", "conv2d", out_channels=7, groups=7, bias=True, **window)

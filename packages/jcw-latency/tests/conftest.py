@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from core_networks import small_resnet
-from latency_samples import SyntheticDevice, quick_options
+from latency_samples import SyntheticDevice, TextExporter, quick_options
 
+from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
 from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyTable, profile
 
@@ -32,3 +34,17 @@ def table_file(table: LatencyTable, tmp_path: Path) -> Path:
     path = tmp_path / "table.npz"
     table.write(path)
     return path
+
+
+@pytest.fixture
+def exported(monkeypatch: pytest.MonkeyPatch) -> list[Architecture]:
+    """Every architecture that is exported to run end to end."""
+    found: list[Architecture] = []
+    export = TextExporter.export
+
+    def noted(self: TextExporter, model: Model, path: Path) -> None:
+        found.append(model.architecture)
+        export(self, model, path)
+
+    monkeypatch.setattr(TextExporter, "export", noted)
+    return found

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.hookspecs import hookimpl
+from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.model import Model
@@ -19,6 +20,7 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.network.weight_groups import weight_density
 from jcw_core.options import option
 from jcw_core.protocols import DeviceInfo
+from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyOptions, LatencyTable, profile
 from jcw_latency.table.axes import has_channel_pair
 
@@ -47,7 +49,7 @@ def network_seconds(network: Network, densities: dict[str, float]) -> float:
 class SyntheticDevice:
     """Args: noise: relative, log-normal; overhead: of a whole model, seconds.
 
-    ``visits`` holds the problems of every call but the first, which is a profile's reference.
+    ``timed`` holds the problems of every call but the first, which is a profile's reference.
     """
 
     noise: float = 0.0
@@ -57,13 +59,13 @@ class SyntheticDevice:
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
-        self.visits: list[LayerProblem] = []
+        self.timed: list[LayerProblem] = []
 
     def describe(self) -> DeviceInfo:
         return DeviceInfo("synthetic", "formula", "none", 1, {"formula": "1"})
 
     def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
-        self.visits += problems[1:]
+        self.timed += problems[1:]
         return self._noisy([seconds_of(p) for p in problems], rounds)
 
     def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:
@@ -81,15 +83,29 @@ class SyntheticDevice:
 
 
 def measured(
-    network: Network, device: SyntheticDevice, partial: Path | None = None, **changes: float
+    network: Network, device: SyntheticDevice, checkpoint: Path | None = None, **changes: float
 ) -> LatencyTable:
     """A quick profile with some options changed."""
-    return profile(network, device, quick_options(**changes), rng=np.random.default_rng(0), partial=partial)
+    return profile(
+        network, device, quick_options(**changes), rng=np.random.default_rng(0), checkpoint=checkpoint
+    )
 
 
 def assert_same_times(one: LatencyTable, other: LatencyTable) -> None:
     for grid, same in zip(one.grids, other.grids, strict=True):
         np.testing.assert_array_equal(grid.ms, same.ms)
+
+
+def is_corner(space: SearchSpace, architecture: Architecture, width: str, density: str) -> bool:
+    values = space.row(architecture)
+    ends = {"low": space.low, "high": space.maximum}
+    return all(
+        value == ends[width if variable.kind == "width" else density][index]
+        for index, (variable, value) in enumerate(zip(space.variables, values, strict=True))
+    )
+
+
+CORNERS = (("low", "low"), ("high", "high"), ("high", "low"), ("low", "high"))
 
 
 class TextExporter:

@@ -1,4 +1,4 @@
-"""Adaptive grids: few points where latency is linear, more where it bends, never more than a full grid."""
+"""Adaptive grids: few points where latency is linear, more where it is not, never more than a full grid."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jcw_core.registry import Registry
 from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, profile
 from jcw_latency.profiling.adaptive import MOST_POINTS, coarse_axes, probes
-from jcw_latency.profiling.convergence import off_the_grid
+from jcw_latency.profiling.convergence import Convergence
 from jcw_latency.profiling.grid import make_plan, width_points
 from jcw_latency.profiling.samples import Samples
 
@@ -52,9 +52,9 @@ def wide() -> Network:
     return net.build()
 
 
-def adapted(device: SyntheticDevice, partial: Path | None = None, **changes: float) -> LatencyTable:
+def adapted(device: SyntheticDevice, checkpoint: Path | None = None, **changes: float) -> LatencyTable:
     options = quick_options(adaptive=True, **changes)
-    return profile(wide(), device, options, rng=np.random.default_rng(0), partial=partial)
+    return profile(wide(), device, options, rng=np.random.default_rng(0), checkpoint=checkpoint)
 
 
 def error(table: LatencyTable, device: SyntheticDevice) -> float:
@@ -92,7 +92,7 @@ def test_linear_layers_need_few_points() -> None:
     assert error(table, device) < 1e-9
 
 
-def test_stairs_of_a_layer_with_one_axis_are_seen() -> None:
+def test_a_layer_with_one_axis_has_its_full_grid() -> None:
     """The middle of a coarse cell can lie on the very line that the points between do not."""
 
     class Stairs(SyntheticDevice):
@@ -106,12 +106,12 @@ def test_stairs_of_a_layer_with_one_axis_are_seen() -> None:
     np.testing.assert_allclose(stem.ms, [0.01 * -(-out // 16) for out in stem.axes["out"]], rtol=1e-12)
 
 
-def test_long_layers_are_held_to_a_smaller_share() -> None:
+def test_interpolation_tolerance_shrinks_with_the_length_of_layers() -> None:
     plan = make_plan(wide(), widths=2, densities=2, step=4)
     samples = Samples(len(plan.problems), rounds=1)
     seconds = SyntheticDevice().measure(plan.problems, rounds=1)
     samples.add(np.arange(len(plan.problems)), seconds)
-    allowed = off_the_grid(plan, samples, quick_options(adaptive_tolerance=0.1))
+    allowed = Convergence(plan, samples, quick_options(adaptive_tolerance=0.1)).interpolation_tolerance()
     mean = np.mean([seconds[0, layer.index.flat[-1]] for layer in plan.layers])
     long = seconds[0] > mean
     assert 0 < long.sum() < len(long)
@@ -119,7 +119,7 @@ def test_long_layers_are_held_to_a_smaller_share() -> None:
     np.testing.assert_allclose(allowed[long] ** 2, 0.01 * mean * seconds[0, long])
 
 
-def test_bends_are_followed() -> None:
+def test_curved_latency_gets_more_points() -> None:
     coarse, fine = (adapted(Bent(), adaptive_tolerance=tolerance) for tolerance in (1.0, 0.03))
     assert fine.settings["points"] > coarse.settings["points"]
     assert error(fine, Bent()) < 0.5 * error(coarse, Bent())
@@ -131,7 +131,7 @@ def test_bends_are_followed() -> None:
 @pytest.mark.parametrize(
     "settings", [["--adaptive"], ["--set", "adaptive=true"], ["--adaptive", "--set", "adaptive=false"]]
 )
-def test_the_flag_is_the_recipes_key(tmp_path: Path, settings: list[str]) -> None:
+def test_adaptive_flag_is_the_recipes_key(tmp_path: Path, settings: list[str]) -> None:
     (tmp_path / "wide.json").write_text(wide().to_json())
     arguments = [
         "profile",
@@ -148,13 +148,13 @@ def test_the_flag_is_the_recipes_key(tmp_path: Path, settings: list[str]) -> Non
     assert [g.axes for g in LatencyTable.read(tmp_path / "t.npz").grids] == [g.axes for g in expected.grids]
 
 
-def test_no_point_is_timed_twice() -> None:
+def test_refined_grids_time_no_point_twice() -> None:
     device = Bent()
     adapted(device, adaptive_tolerance=0.03, rounds=3)
-    assert set(Counter(device.visits).values()) == {1}
+    assert set(Counter(device.timed).values()) == {1}
 
 
-def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_adaptive_profile_resumes(tmp_path: Path) -> None:
     class Dying(Bent):
         lives = 1
 
@@ -164,12 +164,12 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
             self.lives -= 1
             return super().measure(problems, rounds=rounds)
 
-    partial, dying, device = tmp_path / "partial.npz", Dying(), Bent()
+    checkpoint, dying, device = tmp_path / "partial.npz", Dying(), Bent()
     with pytest.raises(DeviceError, match="died"):
-        adapted(dying, partial)
-    table = adapted(device, partial)
-    assert dying.visits
-    assert not set(dying.visits) & set(device.visits)
+        adapted(dying, checkpoint)
+    table = adapted(device, checkpoint)
+    assert dying.timed
+    assert not set(dying.timed) & set(device.timed)
     expected = adapted(Bent())
     for one, other in zip(table.grids, expected.grids, strict=True):
         assert dict(one.axes) == dict(other.axes)

@@ -1,4 +1,4 @@
-"""Phones that refuse or go; what adb shares with other ways to a device is in test_remote.py."""
+"""The device ``adb``: phones that refuse, are absent or are unplugged; what it shares with ssh is in test_remote.py."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_device_is_found_by_its_serial_number(connect: Connect) -> None:
     )
 
 
-def test_second_use_copies_nothing(connect: Connect) -> None:
+def test_the_program_is_copied_once_to_a_phone(connect: Connect) -> None:
     phone = Adbd()
     options = connect(phone)
     for _ in range(2):
@@ -65,7 +65,7 @@ def test_second_use_copies_nothing(connect: Connect) -> None:
     assert names == ["jcw", "work", "work"]
 
 
-def test_no_device(connect: Connect) -> None:
+def test_no_phone_is_connected(connect: Connect) -> None:
     options = connect(Adbd())  # on, but adb is not told to connect to it
     # Were a device plugged in by cable, nothing could be written there.
     message = open_and_fail(replace(options, connect="", folder="/proc/none"))
@@ -107,7 +107,7 @@ def test_a_device_that_is_offline(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("moment", [" layers ", "work-0"])
-def test_a_device_that_goes_in_the_middle(connect: Connect, moment: str) -> None:
+def test_a_phone_that_is_unplugged_while_it_measures(connect: Connect, moment: str) -> None:
     phone = Adbd()
     device = AdbPlugin().open(connect(phone))
     phone.unplug_on = moment

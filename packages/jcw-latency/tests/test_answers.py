@@ -1,4 +1,4 @@
-"""Whatever a device answers is times of the right shape, or a DeviceError."""
+"""Answers of devices, right or wrong: times of the right shape, or a DeviceError."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Odd(SyntheticDevice):
 
 
 @given(json_values)
-def test_a_device_in_this_process(answer: object) -> None:
+def test_any_answer_of_a_local_device(answer: object) -> None:
     device = Odd()
     device.answer = answer
     try:
@@ -48,7 +48,7 @@ def test_a_device_in_this_process(answer: object) -> None:
 @pytest.mark.parametrize(
     "answer", [[[1.0], [1.0, 2.0]], "fast", {"seconds": 1}, [[10**400, 1]], [[None, "x"]]]
 )
-def test_what_are_no_times(answer: object) -> None:
+def test_answers_that_are_no_times(answer: object) -> None:
     device = Odd()
     device.answer = answer
     with pytest.raises(
@@ -70,7 +70,7 @@ def test_a_device_that_does_not_describe_itself(info: object) -> None:
     [{"name": None}, {"cpu": 7}, {"isa": ["avx2"]}, {"threads": 0}, {"threads": True}, {"threads": 1.0},
      {"versions": None}, {"versions": ["1"]}, {"versions": {"engine": 1}}, {"versions": {1: "1"}}],
 )  # fmt: skip
-def test_what_a_device_says_of_itself(change: dict[str, Any]) -> None:
+def test_impossible_descriptions_of_a_device(change: dict[str, Any]) -> None:
     (key,) = change
     with pytest.raises(DeviceError, match=f"{key} is .*, expected "):
         DeviceInfo(**{"name": "phone", "cpu": "c", "isa": "i", "threads": 1, **change})
@@ -104,7 +104,7 @@ GOOD = {"first": 0, "round": 0, "seconds": [1, None]}
 
 
 @given(st.sampled_from([*GOOD, ""]), json_values)
-def test_a_device_on_another_machine(key: str, value: object) -> None:
+def test_any_line_that_a_remote_program_prints(key: str, value: object) -> None:
     line = json.dumps({**GOOD, key: value} if key else value)
     try:
         times = remote(f"{json.dumps(GOOD)}\n{line}\n").measure(PROBLEMS, rounds=1)
@@ -122,12 +122,12 @@ def test_a_device_on_another_machine(key: str, value: object) -> None:
         ("first", 1), ("first", -1), ("first", 10**400), ("first", "0"), ("first", None),
     ],
 )  # fmt: skip
-def test_what_is_no_round(key: str, value: object) -> None:
+def test_lines_that_are_no_round(key: str, value: object) -> None:
     with pytest.raises(DeviceError, match=r"teller: jcw-device printed .*, which is not a round"):
         remote(json.dumps({**GOOD, key: value})).measure(PROBLEMS, rounds=1)
 
 
-def test_a_round_that_goes_too_deep() -> None:
+def test_json_nested_too_deeply_from_a_remote_program() -> None:
     with pytest.raises(DeviceError, match="expected a line of JSON"):
         remote('{"round": ' + "[" * 100_000).measure(PROBLEMS, rounds=1)
 

@@ -1,4 +1,4 @@
-"""The file of unfinished profiles: what is written is read, and what cannot be is refused."""
+"""The file of profile checkpoints: read back as written, and refused where it is damaged."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ import pytest
 from numpy.typing import NDArray
 
 from jcw_core.errors import FormatError
-from jcw_latency.profiling import checkpoint_file as partial_file
-from jcw_latency.profiling.checkpoint_file import FORMAT, KINDS, Unfinished
+from jcw_latency.profiling import checkpoint_file
+from jcw_latency.profiling.checkpoint_file import FORMAT, KINDS, SavedProfile
 from jcw_latency.table import npz
 
 Arrays = dict[str, NDArray[Any]]
 
 
-def unfinished(name: str, seed: int) -> Unfinished:
+def unfinished(name: str, seed: int) -> SavedProfile:
     rng = np.random.default_rng(seed)
     timings = {
         kind: {int(key): rng.uniform(1, 2, key % 5) for key in rng.integers(2**63, size=9)} for kind in KINDS
     }
     timings["point"] |= {2**64 - 1: np.array([np.nan, 1.0, np.nan])}
-    return Unfinished({"name": name, "threads": 1}, name * 9, timings)
+    return SavedProfile({"name": name, "threads": 1}, name * 9, timings)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    partial_file.write(tmp_path / "partial", [unfinished("a", 0), unfinished("b", 1)])
+    checkpoint_file.write(tmp_path / "partial", [unfinished("a", 0), unfinished("b", 1)])
     return tmp_path / "partial"
 
 
-def test_what_was_written_is_read(path: Path) -> None:
-    found = partial_file.read(path)
+def test_checkpoint_is_read_back(path: Path) -> None:
+    found = checkpoint_file.read(path)
     assert len(found) == 2
     for one, other in zip(found, (unfinished("a", 0), unfinished("b", 1)), strict=True):
         assert (one.device, one.network) == (other.device, other.network)
@@ -44,9 +44,9 @@ def test_what_was_written_is_read(path: Path) -> None:
                 np.testing.assert_array_equal(column, same)
 
 
-def test_a_kind_of_which_there_is_nothing(tmp_path: Path) -> None:
-    partial_file.write(tmp_path / "partial", [Unfinished({}, "", {kind: {} for kind in KINDS})])
-    (found,) = partial_file.read(tmp_path / "partial")
+def test_checkpoint_without_timings(tmp_path: Path) -> None:
+    checkpoint_file.write(tmp_path / "partial", [SavedProfile({}, "", {kind: {} for kind in KINDS})])
+    (found,) = checkpoint_file.read(tmp_path / "partial")
     assert found.timings == {kind: {} for kind in KINDS}
 
 
@@ -97,20 +97,20 @@ def _not_a_device(profile: Any, arrays: Arrays) -> None:
         _not_a_pair, _not_a_device,
     ],
 )  # fmt: skip
-def test_damage_is_refused(path: Path, damage: Callable[[Any, Arrays], None]) -> None:
+def test_damaged_checkpoint_is_refused(path: Path, damage: Callable[[Any, Arrays], None]) -> None:
     metadata, arrays = contents(path)
     damage(metadata["profiles"][1], arrays)
     npz.write(path, metadata, arrays)
     with pytest.raises(FormatError, match=r"partial: .*; it is not used$"):
-        partial_file.read(path)
+        checkpoint_file.read(path)
 
 
 @pytest.mark.parametrize("profiles", [None, 3, "ab", [3], {"a": 1}])
-def test_metadata_of_another_shape_is_refused(path: Path, profiles: object) -> None:
+def test_checkpoint_metadata_of_another_shape_is_refused(path: Path, profiles: object) -> None:
     metadata, arrays = contents(path)
     npz.write(path, {**metadata, "profiles": profiles}, arrays)
     with pytest.raises(FormatError, match="its metadata is damaged"):
-        partial_file.read(path)
+        checkpoint_file.read(path)
 
 
 def contents(path: Path) -> tuple[dict[str, Any], Arrays]:

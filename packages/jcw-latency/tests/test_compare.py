@@ -19,7 +19,7 @@ from jcw_core.registry import Registry
 from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable, profile, table_from_arrays
 from jcw_latency.table.compare import compare, merge
-from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.table.end_to_end import EndToEndFit
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def other() -> LatencyTable:
 
 
 def test_merged_tables_predict_all_their_networks(table: LatencyTable, other: LatencyTable) -> None:
-    other = replace(other, whole={"other": WholeRun(1.5, 0.1)})
+    other = replace(other, end_to_end={"other": EndToEndFit(1.5, 0.1)})
     joined = merge([table, other])
     assert len(joined.grids) == len(table.grids) + 1
     for single in (table, other):
@@ -105,7 +105,7 @@ def test_only_tables_of_one_device_merge(table: LatencyTable, other: LatencyTabl
         merge([table, replace(other, networks=(Network("small", other.networks[0].nodes),))])
 
 
-def test_drift_is_found(table: LatencyTable) -> None:
+def test_diff_finds_drift(table: LatencyTable) -> None:
     slower = replace(table, grids=tuple(replace(g, ms=1.25 * g.ms) for g in table.grids))
     found = compare(table, slower)
     assert len(found.changes) == len(table.grids)
@@ -117,9 +117,9 @@ def test_drift_is_found(table: LatencyTable) -> None:
         compare(table, replace(table, grids=()))
 
 
-def test_commands(table: LatencyTable, other: LatencyTable, tmp_path: Path) -> None:
+def test_table_show_diff_and_merge(table: LatencyTable, other: LatencyTable, tmp_path: Path) -> None:
     table.write(tmp_path / "one.npz")
-    replace(other, whole={"other": WholeRun(1.5, 0.1)}).write(tmp_path / "two.npz")
+    replace(other, end_to_end={"other": EndToEndFit(1.5, 0.1)}).write(tmp_path / "two.npz")
 
     def jcw(*arguments: object) -> str:
         result = CliRunner().invoke(

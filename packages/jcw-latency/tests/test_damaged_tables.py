@@ -1,4 +1,4 @@
-"""Older tables are read; damaged and hostile ones are a FormatError that names the file, or harmless."""
+"""Older tables are read; damaged and malformed ones are a FormatError that names the file, or harmless."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jcw_latency import LatencyPredictor, LatencyTable
 from jcw_latency.commands import table as table_commands
 from jcw_latency.table import npz
 from jcw_latency.table.compare import merge
-from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.table.end_to_end import EndToEndFit
 from jcw_latency.table.table import FORMAT
 
 SECOND = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), padding=(1, 1), groups=8)
@@ -40,14 +40,14 @@ def _read(path: Path) -> LatencyTable | None:
         return None
 
 
-def test_missing(tmp_path: Path) -> None:
+def test_missing_table(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"none\.npz: no such file"):
         LatencyTable.read(tmp_path / "none.npz")
 
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_truncated(table_file: Path, data: st.DataObject) -> None:
+def test_truncated_table(table_file: Path, data: st.DataObject) -> None:
     content = table_file.read_bytes()
     cut = table_file.with_name("cut.npz")
     cut.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
@@ -87,11 +87,11 @@ def _use(path: Path, read: LatencyTable) -> None:
 
 @settings(max_examples=200)
 @given(data=st.data())
-def test_hostile_metadata(table_file: Path, data: st.DataObject) -> None:
+def test_malformed_metadata(table_file: Path, data: st.DataObject) -> None:
     """Any value in the place of any other is a FormatError or a table that holds together."""
     with npz.Reader(table_file, FORMAT, "") as reader:
         document = reader.metadata
-    document["whole"] = {"small": asdict(WholeRun())}
+    document["whole"] = {"small": EndToEndFit().to_dict()}
     misplace(data, document)
     hurt = table_file.with_name("hurt.npz")
     hurt.write_bytes(table_file.read_bytes())
@@ -113,10 +113,10 @@ def test_hostile_metadata(table_file: Path, data: st.DataObject) -> None:
         (("device", "cpu"), 7), (("device", "threads"), "1"), (("device", "threads"), 0),
     ],
 )  # fmt: skip
-def test_values_that_mean_nothing(table_file: Path, place: tuple[object, ...], value: object) -> None:
+def test_impossible_values_in_metadata(table_file: Path, place: tuple[object, ...], value: object) -> None:
     with npz.Reader(table_file, FORMAT, "") as reader:
         document = reader.metadata
-    document["whole"] = {"small": asdict(WholeRun())}
+    document["whole"] = {"small": EndToEndFit().to_dict()}
     where: Any = document
     for key in place[:-1]:
         where = where[key]
@@ -178,20 +178,22 @@ def test_a_second_convolution_nested_without_end(table_file: Path) -> None:
         document = reader.metadata
     text = json.dumps(document)
     for depth in (20, 400, 900, 5000, 100_000):
-        hostile = text.replace('"then": null', '"then": ' + '{"then": ' * depth + "1" + "}" * depth, 1)
-        _rewrite(table_file, hostile)
+        malformed = text.replace('"then": null', '"then": ' + '{"then": ' * depth + "1" + "}" * depth, 1)
+        _rewrite(table_file, malformed)
         with pytest.raises(FormatError, match=r"table\.npz"):
             LatencyTable.read(table_file)
 
 
 def test_tables_that_do_not_say_which_networks_ran_are_read(table: LatencyTable, table_file: Path) -> None:
     """As they were written before they did."""
-    replace(table, whole={"small": WholeRun(1.1, -0.25)}).write(table_file)
+    replace(table, end_to_end={"small": EndToEndFit(1.1, -0.25)}).write(table_file)
     with npz.Reader(table_file, FORMAT, "") as reader:
         document = reader.metadata
     del document["whole"]["small"]["smallest_ms"]
     _rewrite(table_file, document)
-    assert LatencyTable.read(table_file).whole["small"].of(np.array([0.5])) == pytest.approx(1.1 * 0.5 - 0.25)
+    assert LatencyTable.read(table_file).end_to_end["small"].of(np.array([0.5])) == pytest.approx(
+        1.1 * 0.5 - 0.25
+    )
 
 
 def test_tables_without_second_convolutions_are_read(table: LatencyTable, table_file: Path) -> None:

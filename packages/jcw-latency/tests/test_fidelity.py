@@ -1,4 +1,4 @@
-"""Checking: the statistics, and networks that run on a device that knows the truth."""
+"""Fidelity checks: their statistics, the end-to-end fit, and networks on a device whose times are a formula."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.fidelity.check import Fidelity, Point, check, kendall_tau, machine
 from jcw_latency.fidelity.report_section import FidelitySection
-from jcw_latency.profiling import reference as visits
-from jcw_latency.profiling.networks import medians_ms, random_model
-from jcw_latency.profiling.profile import fit, profile_space
-from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.profiling import reference
+from jcw_latency.profiling.network_timing import medians_ms, random_model
+from jcw_latency.profiling.profile import profile_space
+from jcw_latency.table.end_to_end import EndToEndFit, fit_end_to_end
 
 
 @given(
@@ -44,7 +44,7 @@ def test_kendalls_tau_is_scipys(samples: tuple[NDArray[np.float64], NDArray[np.f
         assert kendall_tau(*samples) == pytest.approx(expected, abs=1e-12)
 
 
-def test_statistics() -> None:
+def test_mape_bias_and_tau_of_three_networks() -> None:
     found = Fidelity((Point(1.1, 1.0, 10), Point(1.8, 2.0, 30), Point(3.0, 3.0, 20))).to_dict()
     assert found["mape"] == pytest.approx(0.2 / 3)
     assert found["max_error"] == pytest.approx(0.1)
@@ -55,17 +55,20 @@ def test_statistics() -> None:
     assert found["points"][1] == {"predicted_ms": 1.8, "measured_ms": 2.0, "macs": 30}
 
 
-def test_failed_rounds_do_not_count() -> None:
+def test_medians_leave_out_rounds_that_failed() -> None:
     seconds = np.array([[1.0, np.nan], [3.0, np.nan], [np.nan, np.nan]])
     np.testing.assert_array_equal(medians_ms(seconds), [2000.0, np.nan])
+
+
+def guarded(device: SyntheticDevice) -> GuardedDevice:
+    return GuardedDevice.of(device, 60, {"text": TextExporter()})
 
 
 def check_on(device: SyntheticDevice, table: LatencyTable, space: SearchSpace, folder: Path) -> Fidelity:
     rng = np.random.default_rng(0)
     return check(
         LatencyPredictor(table, space),
-        GuardedDevice(device, 60),
-        TextExporter() if device.model_format else None,
+        guarded(device),
         space.sample(23, rng),
         rounds=3,
         rng=rng,
@@ -73,7 +76,9 @@ def check_on(device: SyntheticDevice, table: LatencyTable, space: SearchSpace, f
     )
 
 
-def test_whole_networks(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
+def test_predictions_agree_with_networks_that_run_end_to_end(
+    table: LatencyTable, space: SearchSpace, tmp_path: Path
+) -> None:
     found = check_on(SyntheticDevice(), table, space, tmp_path).to_dict()
     # What is left comes from densities that small layers round.
     assert 0 < found["mape"] < 0.01
@@ -82,28 +87,27 @@ def test_whole_networks(table: LatencyTable, space: SearchSpace, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
-def test_an_overhead_is_a_bias(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
+def test_an_overhead_per_run_shows_as_bias(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
     found = check_on(SyntheticDevice(overhead=1.0), table, space, tmp_path)
     assert (found.errors < -0.5).all()
 
 
 def profiled(device: SyntheticDevice, space: SearchSpace, folder: Path, **options: int) -> LatencyTable:
-    exporter = TextExporter() if device.model_format else None
     rng = np.random.default_rng(0)
-    return profile_space(space, device, exporter, LatencyOptions(**options), rng=rng, folder=folder)
+    return profile_space(space, guarded(device), LatencyOptions(**options), rng=rng, folder=folder)
 
 
-def test_what_a_whole_run_costs_is_found(space: SearchSpace, tmp_path: Path) -> None:
+def test_profile_fits_the_overhead_of_end_to_end_runs(space: SearchSpace, tmp_path: Path) -> None:
     device = SyntheticDevice(overhead=1e-4)
     table = profiled(device, space, tmp_path)
-    assert table.whole["small"].overhead_ms == pytest.approx(0.1, rel=0.03)
-    assert table.whole["small"].scale == pytest.approx(1, rel=0.03)
+    assert table.end_to_end["small"].overhead_ms == pytest.approx(0.1, rel=0.03)
+    assert table.end_to_end["small"].scale == pytest.approx(1, rel=0.03)
     assert check_on(device, table, space, tmp_path).to_dict()["mape"] < 0.01
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_few_whole_runs(count: int, space: SearchSpace, tmp_path: Path) -> None:
+def test_end_to_end_fit_of_one_to_three_networks(count: int, space: SearchSpace, tmp_path: Path) -> None:
     device = SyntheticDevice(overhead=1e-4)
     table = profiled(device, space, tmp_path, whole_networks=count)
     smallest = space.architecture(space.low)
@@ -112,12 +116,12 @@ def test_few_whole_runs(count: int, space: SearchSpace, tmp_path: Path) -> None:
     assert predicted == pytest.approx(layers_ms + 0.1, rel=0.02)
 
 
-def test_no_whole_runs(space: SearchSpace, tmp_path: Path) -> None:
-    assert not profiled(SyntheticDevice(), space, tmp_path, whole_networks=0).whole
-    assert not profiled(SyntheticDevice(model_format=""), space, tmp_path).whole
+def test_no_end_to_end_fit_without_end_to_end_runs(space: SearchSpace, tmp_path: Path) -> None:
+    assert not profiled(SyntheticDevice(), space, tmp_path, whole_networks=0).end_to_end
+    assert not profiled(SyntheticDevice(model_format=""), space, tmp_path).end_to_end
 
 
-def test_whole_runs_and_layers_see_the_same_machine(space: SearchSpace, tmp_path: Path) -> None:
+def test_end_to_end_runs_are_spread_between_timed_batches(space: SearchSpace, tmp_path: Path) -> None:
     class Diary(SyntheticDevice):
         def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
             pages.append("layers")
@@ -153,10 +157,10 @@ class Drifting(SyntheticDevice):
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
-def test_a_drifting_machine_does_not_bend_the_whole_runs(
+def test_a_drifting_machine_does_not_bias_the_end_to_end_fit(
     adaptive: bool, space: SearchSpace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visits, "_BATCH_SIZE", 20)
+    monkeypatch.setattr(reference, "_BATCH_SIZE", 20)
     table = profiled(Drifting(overhead=1e-4), space, tmp_path, adaptive=adaptive)
     found = check_on(SyntheticDevice(overhead=1e-4), table, space, tmp_path)
     # Half of the time it took a tenth longer.
@@ -165,7 +169,7 @@ def test_a_drifting_machine_does_not_bend_the_whole_runs(
     assert (found.errors < 0.12).all()
 
 
-def test_whole_runs_on_a_busy_machine_are_repeated(
+def test_end_to_end_runs_on_a_busy_machine_are_repeated(
     table: LatencyTable, space: SearchSpace, tmp_path: Path
 ) -> None:
     class Disturbed(SyntheticDevice):
@@ -187,7 +191,7 @@ def test_whole_runs_on_a_busy_machine_are_repeated(
 
 
 @pytest.mark.parametrize("model_format", ["text", ""])
-def test_a_machine_that_got_slower_is_told_from_a_wrong_table(
+def test_slowdown_of_the_machine_since_the_profile(
     model_format: str, space: SearchSpace, tmp_path: Path
 ) -> None:
     class Slower(SyntheticDevice):
@@ -207,52 +211,52 @@ curves = st.tuples(st.floats(0.6, 3), st.floats(-0.05, 2), st.floats(0, 0.5))
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=12, max_size=40, unique=True), curves)
-def test_the_curve_of_whole_runs_is_found(sums: list[float], curve: tuple[float, float, float]) -> None:
-    x, true = np.array([*sums, 0.1, 5.0, 10.0]), WholeRun(*curve)
-    np.testing.assert_allclose(fit(x, true.of(x)).of(x), true.of(x), rtol=1e-4)
+def test_end_to_end_fit_recovers_any_curve(sums: list[float], curve: tuple[float, float, float]) -> None:
+    x, true = np.array([*sums, 0.1, 5.0, 10.0]), EndToEndFit(*curve)
+    np.testing.assert_allclose(fit_end_to_end(x, true.of(x)).of(x), true.of(x), rtol=1e-4)
 
 
-def test_networks_that_were_disturbed_count_little() -> None:
-    rng, true = np.random.default_rng(0), WholeRun(1.1, 0.1, 0.05)
+def test_end_to_end_fit_withstands_outliers() -> None:
+    rng, true = np.random.default_rng(0), EndToEndFit(1.1, 0.1, 0.05)
     sums = rng.uniform(0.5, 3, 80)
     measured = true.of(sums) * np.exp(0.01 * rng.standard_normal(80))
     measured[:8] *= 2
-    np.testing.assert_allclose(fit(sums, measured).of(sums), true.of(sums), rtol=0.015)
+    np.testing.assert_allclose(fit_end_to_end(sums, measured).of(sums), true.of(sums), rtol=0.015)
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=1, max_size=20))
-def test_whole_runs_of_any_kind_rise_with_their_layers(pairs: list[tuple[float, float]]) -> None:
+def test_end_to_end_fit_rises_with_the_sum_of_layers(pairs: list[tuple[float, float]]) -> None:
     sums, measured = np.array(pairs).T
-    found = fit(sums, measured)
+    found = fit_end_to_end(sums, measured)
     assert (np.diff(found.of(np.sort(sums))) >= 0).all()
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.1, 10)), min_size=1, max_size=20))
-def test_smaller_networks_than_ran_take_their_share_of_the_smallest(pairs: list[tuple[float, float]]) -> None:
+def test_end_to_end_fit_is_proportional_below_the_smallest_run(pairs: list[tuple[float, float]]) -> None:
     sums, measured = np.array(pairs).T
-    found, smallest = fit(sums, measured), sums.min()
-    least = found.overhead_ms + found.scale * smallest + found.bend * smallest**2
+    found, smallest = fit_end_to_end(sums, measured), sums.min()
+    least = found.overhead_ms + found.scale * smallest + found.quadratic * smallest**2
     assert least > 0
     below = np.linspace(0, smallest, 9)
     np.testing.assert_allclose(found.of(below), least * below / smallest, rtol=1e-9)
     np.testing.assert_allclose(found.sums(found.of(below)), below, rtol=1e-9)
 
 
-def test_no_network_is_predicted_to_take_less_than_no_time(space: SearchSpace, tmp_path: Path) -> None:
+def test_predictions_stay_positive_with_a_negative_overhead(space: SearchSpace, tmp_path: Path) -> None:
     layers_ms = 1e3 * network_seconds(
         shrink(space.network, smallest := space.architecture(space.low)), dict(smallest.densities)
     )
     table = profiled(SyntheticDevice(overhead=-0.5e-3 * layers_ms), space, tmp_path)
-    assert table.whole["small"].smallest_ms == pytest.approx(layers_ms, rel=0.02)
-    assert table.whole["small"].overhead_ms < 0
+    assert table.end_to_end["small"].smallest_ms == pytest.approx(layers_ms, rel=0.02)
+    assert table.end_to_end["small"].overhead_ms < 0
     every = SearchSpace.of(space.network, step=1)
     least = np.array([[1.0 if v.kind == "width" else 0.01 for v in every.variables]])
     predicted = LatencyPredictor(table, every).predict(least)
-    sums = LatencyPredictor(replace(table, whole={}), every).predict(least)
+    sums = LatencyPredictor(replace(table, end_to_end={}), every).predict(least)
     assert predicted == pytest.approx(0.5 * sums, rel=0.05)
 
 
-def test_layers_stand_in_for_devices_that_run_no_models(
+def test_check_times_layers_where_the_device_runs_no_models(
     table: LatencyTable, space: SearchSpace, tmp_path: Path
 ) -> None:
     found = check_on(SyntheticDevice(model_format=""), table, space, tmp_path).to_dict()
@@ -261,7 +265,9 @@ def test_layers_stand_in_for_devices_that_run_no_models(
     assert found["slowdown"] == pytest.approx(0, abs=1e-12)
 
 
-def test_networks_that_cannot_be_timed(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
+def test_check_refuses_networks_that_were_never_timed(
+    table: LatencyTable, space: SearchSpace, tmp_path: Path
+) -> None:
     class Silent(SyntheticDevice):
         def measure_models(self, paths: Sequence[Path], *, rounds: int) -> NDArray[np.float64]:
             return np.full((rounds, len(paths)), np.nan)
@@ -285,7 +291,7 @@ def test_random_models_are_pruned_as_asked(network: Network, space: SearchSpace)
     assert kept_macs(network, architecture) == round(kept)
 
 
-def test_report_section(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
+def test_report_section_draws_two_plots(table: LatencyTable, space: SearchSpace, tmp_path: Path) -> None:
     found = check_on(SyntheticDevice(), table, space, tmp_path).to_dict()
     html = FidelitySection().html(found)
     assert html.count("<svg") == 2

@@ -1,4 +1,4 @@
-"""``jcw check --plot``: what is drawn, where it goes, and what is said where it cannot be drawn."""
+"""``jcw check --plot``: the panels of the figure, where it is written, and its errors."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_check_writes_a_png(table_file: Path, tmp_path: Path, options: tuple[str
     ("name", "message"),
     [("plot.png", r"pip install 'jcw-latency\[plot\]'"), ("plot.pdf", r"plot\.pdf: .*ends in \.png")],
 )
-def test_what_cannot_be_drawn_is_said_before_anything_is_measured(
+def test_plot_errors_come_before_measuring(
     table_file: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -96,7 +96,7 @@ def test_json_has_exactly_the_keys_that_the_help_names(table_file: Path) -> None
         invoke("check", table_file, "--networks", 5, "--json").strip().splitlines()[-1]
     )
     documented = ["mape", "max_error", "bias", "kendall_tau", "networks"]
-    further = ["macs_kendall_tau", "method", "slowdown", "points"]
+    further = ["macs_kendall_tau", "method", "slowdown", "verdict", "points"]
     assert sorted(found) == sorted(documented + further)
     assert len(found["points"]) == found["networks"] == 5
     (shown,) = [p for p in build(Registry()).commands["check"].params if p.name == "as_json"]

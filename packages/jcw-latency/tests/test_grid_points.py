@@ -17,7 +17,7 @@ from jcw_core.network.shrink import shrink
 from jcw_core.network.weight_groups import kept_groups, weight_groups
 from jcw_core.space.space import SearchSpace
 from jcw_latency.profiling.grid import make_plan, width_points
-from jcw_latency.table.axes import at, unit_axes
+from jcw_latency.table.axes import layer_at, layer_axes
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_every_grid_point_is_planned_once(network: Network, widths: int, densiti
             if any(value == 0 and axis != "density" for axis, value in position.items()):
                 assert place == -1
                 continue
-            wanted, found = at(layer.problem, position), plan.problems[place]
+            wanted, found = layer_at(layer.problem, position), plan.problems[place]
             assert _kept(wanted) == _kept(found)
             used.add(int(place))
     assert used == set(range(len(plan.problems)))
@@ -74,13 +74,13 @@ def test_grid_members_are_layers_of_shrunk_networks(network: Network, seed: int)
     space = SearchSpace.of(network, step=1)
     architecture = space.architecture(space.sample(1, np.random.default_rng(seed))[0])
     small = shrink(network, architecture)
-    for unit in fuse(network):
-        problem = problem_of(small, unit, architecture.densities.get(unit.name, 1.0))
-        full = problem_of(network, unit)
+    for layer in fuse(network):
+        problem = problem_of(small, layer, architecture.densities.get(layer.name, 1.0))
+        full = problem_of(network, layer)
         position = {
             "in": problem.in_channels,
             "out": problem.out_channels,
             "channels": problem.in_channels,
             "density": problem.density,
         }
-        assert at(full, {axis: position[axis] for axis in unit_axes(network, unit, full)}) == problem
+        assert layer_at(full, {axis: position[axis] for axis in layer_axes(network, layer, full)}) == problem

@@ -1,4 +1,4 @@
-"""Devices that do not answer are told so."""
+"""``GuardedDevice``: devices that hang or are interrupted are closed, and commands end."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def hangs(request: pytest.FixtureRequest, network: Network, table_file: Path) ->
     return start
 
 
-def test_a_command_ends_although_its_device_never_does(hangs: Hangs) -> None:
+def test_command_ends_when_its_device_hangs(hangs: Hangs) -> None:
     process, note = hangs(1)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2, errors
@@ -134,7 +134,7 @@ def test_a_command_ends_although_its_device_never_does(hangs: Hangs) -> None:
     assert errors.strip() == told + note  # older progress bars end in an empty line
 
 
-def test_an_interrupted_command_promises_what_is_true(hangs: Hangs) -> None:
+def test_interrupted_command_says_whether_it_continues(hangs: Hangs) -> None:
     process, note = hangs(600)
     process.send_signal(signal.SIGINT)
     # A signal that comes just before the main thread goes to sleep does not wake it; the next one does.

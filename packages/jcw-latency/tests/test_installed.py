@@ -1,4 +1,4 @@
-"""jcw-latency is installed alone on small machines: what comes with it stays small."""
+"""The installation of jcw-latency alone: its size, and that it brings no torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def installed_bytes(name: str) -> int:
     return sum(path.stat().st_size for path in paths if path.is_file())  # type: ignore[attr-defined]
 
 
-def test_it_brings_at_most_100_megabytes_and_no_torch() -> None:
+def test_installation_is_at_most_100_megabytes_and_without_torch() -> None:
     sizes = {name: installed_bytes(name) for name in set(needed("jcw-latency"))}
     assert {"jcw-core", "numpy", "click", "rich", "pluggy"} <= sizes.keys()
     assert not {"torch", "scipy", "matplotlib", "jcw-kernels"} & sizes.keys()

@@ -1,4 +1,4 @@
-"""Profiles that go on where another one ended: killed, with a dead device, or coarser."""
+"""Checkpoints of profiles that ended early: killed, with a dead device, or on a coarser grid."""
 
 from __future__ import annotations
 
@@ -32,39 +32,39 @@ class Dying(SyntheticDevice):
         return super().measure(problems, rounds=rounds)
 
 
-def test_what_a_dying_device_measured_is_kept(network: Network, tmp_path: Path) -> None:
-    partial = tmp_path / "partial.npz"
+def test_profile_resumes_after_the_device_died(network: Network, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "partial.npz"
     dying, fresh = Dying(), SyntheticDevice()
     with pytest.raises(DeviceError, match="died"):
-        measured(network, dying, partial)
-    table = measured(network, fresh, partial)
-    assert dying.visits
-    assert not set(dying.visits) & set(fresh.visits)
+        measured(network, dying, checkpoint)
+    table = measured(network, fresh, checkpoint)
+    assert dying.timed
+    assert not set(dying.timed) & set(fresh.timed)
     assert_same_times(table, measured(network, SyntheticDevice()))
 
 
 @pytest.mark.parametrize("change", ["device", "damage"])
-def test_a_partial_profile_of_something_else_is_not_used(
+def test_a_checkpoint_of_another_device_or_damaged_is_not_used(
     network: Network, tmp_path: Path, change: str
 ) -> None:
-    partial = tmp_path / "partial.npz"
-    measured(network, SyntheticDevice(), partial)
+    checkpoint = tmp_path / "partial.npz"
+    measured(network, SyntheticDevice(), checkpoint)
     device = SyntheticDevice()
     if change == "damage":
-        partial.write_bytes(partial.read_bytes()[:-30])
+        checkpoint.write_bytes(checkpoint.read_bytes()[:-30])
     if change == "device":
         other = replace(device.describe(), versions={"formula": "2"})
         device.describe = lambda: other  # type: ignore[method-assign]
-    measured(network, device, partial)
-    assert device.visits
+    measured(network, device, checkpoint)
+    assert device.timed
 
 
 def test_a_finer_grid_takes_over_the_points_of_a_coarser_one(network: Network, tmp_path: Path) -> None:
-    partial = tmp_path / "partial.npz"
+    checkpoint = tmp_path / "partial.npz"
     coarse, fine = SyntheticDevice(), SyntheticDevice()
-    measured(network, coarse, partial, widths=2)
-    table = measured(network, fine, partial, widths=4)
-    assert not set(coarse.visits) & set(fine.visits)
+    measured(network, coarse, checkpoint, widths=2)
+    table = measured(network, fine, checkpoint, widths=4)
+    assert not set(coarse.timed) & set(fine.timed)
     assert_same_times(table, measured(network, SyntheticDevice(), widths=4))
 
 
@@ -75,28 +75,28 @@ import numpy as np
 from pathlib import Path
 from core_networks import small_resnet
 from latency_samples import SyntheticDevice, quick_options
-import jcw_latency.profiling.checkpoint as partial
+import jcw_latency.profiling.checkpoint as checkpoint
 import jcw_latency.profiling.layers as profiling
-partial._SAVE_SECONDS = 0.0
+checkpoint._SAVE_SECONDS = 0.0
 profiling.batches.__globals__['_BATCH_SIZE'] = 20
 
 class Slow(SyntheticDevice):
     def measure(self, problems, *, rounds):
         time.sleep(0.05)
-        print(len(self.visits), flush=True)
+        print(len(self.timed), flush=True)
         return super().measure(problems, rounds=rounds)
 
 profiling.profile(small_resnet(width=16), Slow(), quick_options(), rng=np.random.default_rng(0),
-                  partial=Path(sys.argv[3]))
+                  checkpoint=Path(sys.argv[3]))
 """
 
 
-def test_killed_at_any_moment_it_goes_on(network: Network, tmp_path: Path) -> None:
+def test_killed_profile_resumes(network: Network, tmp_path: Path) -> None:
     here = Path(__file__).parent
     folders = [str(here), str(here.parents[1] / "jcw-core" / "tests")]
-    partial = tmp_path / "partial.npz"
+    checkpoint = tmp_path / "partial.npz"
     process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, *folders, str(partial)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", KILLED, *folders, str(checkpoint)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     for line in process.stdout:
@@ -106,7 +106,7 @@ def test_killed_at_any_moment_it_goes_on(network: Network, tmp_path: Path) -> No
     process.stdout.close()
     assert process.wait() == -signal.SIGKILL
     device = SyntheticDevice()
-    table = measured(network, device, partial)
+    table = measured(network, device, checkpoint)
     points = table.settings["points"]
-    assert 0 < len(device.visits) <= points - 60
+    assert 0 < len(device.timed) <= points - 60
     assert_same_times(table, measured(network, SyntheticDevice()))

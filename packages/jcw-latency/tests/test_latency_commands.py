@@ -82,10 +82,10 @@ def test_profile_predict_check(
     )
     assert [r["latency_ms"] for r in rows] == pytest.approx([expected[0], *expected], rel=0.02)
     (row,) = json.loads(jcw(registry, "predict", made, tmp_path / "one.json", "--layers", "--json"))
-    assert list(row["layers"]) == [unit.name for unit in fuse(network)]
+    assert list(row["layers"]) == [layer.name for layer in fuse(network)]
     assert sum(row["layers"].values()) + row["overhead_ms"] == pytest.approx(row["latency_ms"], rel=1e-12)
     printed = jcw(registry, "predict", made, tmp_path / "one.json", "--layers")
-    assert all(unit.name in printed for unit in fuse(network))
+    assert all(layer.name in printed for layer in fuse(network))
 
     # Before click 8.2 its runner hands over progress, which goes to stderr, with the output.
     found = json.loads(jcw(registry, "check", made, "--networks", 5, "--json").strip().splitlines()[-1])
@@ -203,10 +203,10 @@ def test_a_profile_that_cannot_keep_its_measurements(
     partial.mkdir()
     with pytest.raises(FileExistsError, match=r"made\.npz\.partial"):
         jcw(registry, "profile", "resnet18", "--device", "synthetic", "-o", table_file.with_name("made.npz"))
-    assert not opened.visits
+    assert not opened.timed
 
 
-def test_the_figures_of_a_check_outlive_its_plot(
+def test_check_prints_its_figures_before_the_plot_fails(
     registry: Registry, table_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: object) -> None:
@@ -220,7 +220,9 @@ def test_the_figures_of_a_check_outlive_its_plot(
     assert "mean error" in result.output
 
 
-def test_an_engine_that_changed_is_refused(registry: Registry, table_file: Path, tmp_path: Path) -> None:
+def test_check_refuses_a_table_of_another_engine(
+    registry: Registry, table_file: Path, tmp_path: Path
+) -> None:
     table = LatencyTable.read(table_file)
     device: Any = table.device
     object.__setattr__(device, "versions", {"formula": "0"})

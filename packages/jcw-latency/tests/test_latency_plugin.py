@@ -1,4 +1,4 @@
-"""Stages and objective, through the registry."""
+"""The stages ``profile`` and ``measure``, the objective ``latency`` and the report section, through the registry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from damage import misplace
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from latency_samples import Plugin, assert_same_times
+from latency_samples import CORNERS, Plugin, assert_same_times, is_corner
 
 from jcw_core.errors import FormatError
 from jcw_core.files import read_json
@@ -27,9 +27,10 @@ from jcw_core.run.context import Context
 from jcw_core.run.directory import RunDirectory
 from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyPredictor, LatencyTable
+from jcw_latency.commands.arguments import space_of
 from jcw_latency.devices.recorded import RecordedPlugin
 from jcw_latency.fidelity.check import Fidelity, Point
-from jcw_latency.profiling.networks import random_model
+from jcw_latency.profiling.network_timing import random_model
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,19 @@ def registry() -> Registry:
 
 @pytest.fixture
 def context(registry: Registry, network: Network, tmp_path: Path) -> Context:
+    return context_of(registry, network, tmp_path, SPACES[0])
+
+
+def context_of(registry: Registry, network: Network, tmp_path: Path, space: str) -> Context:
     (tmp_path / "net.json").write_text(network.to_json())
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
         """
-        network = { file = "net.json" }
         data = { name = "pixels", holdout = 20 }
         device = { name = "synthetic" }
         latency = { widths = 4, densities = 5, min_rounds = 2, check_networks = 12, check_rounds = 3 }
         """
+        + space
     )
     (tmp_path / "run").mkdir()
     return Context(load_recipe(recipe, registry), registry, RunDirectory(tmp_path / "run"))
@@ -85,7 +90,10 @@ def test_profile_stage(context: Context, table: LatencyTable) -> None:
     context.registry.stages["profile"].run(context)
     read = LatencyTable.read(context.path(records.TABLE))
     assert_same_times(read, table)
-    assert events[-1].done == events[-1].total > 0
+    counted = [event for event in events if event.total]
+    assert counted[-1].done == counted[-1].total
+    # The verdict is a message, which stays in view.
+    assert (events[-1].total, events[-1].detail[:19]) == (0, "latency table good:")
 
 
 def test_profile_stage_tells_what_it_goes_on_from(context: Context) -> None:
@@ -96,6 +104,28 @@ def test_profile_stage_tells_what_it_goes_on_from(context: Context) -> None:
     assert "goes on from" in details[0]
 
 
+SPACES = (
+    'network = { file = "net.json" }',
+    'network = { file = "net.json" }\n[[space.bounds]]\nlayers = "*"\nwidth = 0.75\ndensity = 0.5',
+    'network = { file = "net.json" }\n[[space.bounds]]\nlayers = "block.conv1"\nwidth = 0.25\ndensity = 0.02',
+    'network = { backbone = "resnet18", width = 0.0625 }',
+)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_profile_stage_runs_networks_of_the_runs_space(
+    registry: Registry, network: Network, tmp_path: Path, space: str, exported: list[Architecture]
+) -> None:
+    context = context_of(registry, network, tmp_path, space)
+    context.registry.stages["profile"].run(context)
+    assert all(any(is_corner(context.space, a, *corner) for a in exported) for corner in CORNERS)
+    stages = context.registry.stages
+    assert "space" in (*stages["profile"].reads, stages["profile"].section)
+    if "bounds" not in space:
+        # As the command does.
+        assert space_of(registry, context.network) == context.space
+
+
 def export_models(context: Context, *names: str) -> None:
     rng = np.random.default_rng(0)
     exporter = context.registry.exporters["text"]
@@ -104,13 +134,16 @@ def export_models(context: Context, *names: str) -> None:
     records.write_exports(context.path(records.EXPORTS), {name: {"text": f"{name}.txt"} for name in names})
 
 
-def test_measure_stage(context: Context) -> None:
+def test_measure_stage(context: Context, exported: list[Architecture]) -> None:
     context.registry.stages["profile"].run(context)
     export_models(context, "m1", records.BASELINE)
     stage = context.registry.stages["measure"]
+    exported.clear()
     assert set(stage.needs(context)) == {records.EXPORTS, records.TABLE}
     stage.run(context)
     document = read_json(context.path(records.MEASUREMENTS), kind="jcw-measurements/1")
+    assert document["fidelity"]["verdict"]["level"] == "good"
+    assert all(any(is_corner(context.space, a, *corner) for a in exported) for corner in CORNERS)
     assert set(document["models"]) == {"m1", records.BASELINE}
     whole = LatencyPredictor(LatencyTable.read(context.path(records.TABLE)), context.space).predict(
         context.space.maximum[None]
@@ -133,7 +166,7 @@ MEASURED = {
 FIDELITY = Fidelity((Point(1.0, 1.25, 100), Point(2.0, 1.75, 200)), "networks", 0.1).to_dict()
 
 
-def test_the_report_draws_a_check(context: Context) -> None:
+def test_report_section_of_measurements(context: Context) -> None:
     document = MEASURED | {"fidelity": FIDELITY}
     context.path(records.MEASUREMENTS).write_text(json.dumps(document))
     section = context.registry.report_sections["fidelity"]
@@ -144,7 +177,7 @@ def test_the_report_draws_a_check(context: Context) -> None:
 
 @settings(max_examples=100)
 @given(data=st.data())
-def test_a_check_that_is_damaged_anywhere(context: Context, data: st.DataObject) -> None:
+def test_report_section_of_damaged_measurements(context: Context, data: st.DataObject) -> None:
     """One error that names the file, or something to draw."""
     document = json.loads(json.dumps(MEASURED | {"fidelity": FIDELITY}))
     misplace(data, document)
@@ -170,7 +203,7 @@ def test_a_check_that_is_damaged_anywhere(context: Context, data: st.DataObject)
         {"slowdown": []},
     ],
 )
-def test_what_is_no_check(context: Context, change: dict[str, object]) -> None:
+def test_report_section_refuses_anything_but_a_check(context: Context, change: dict[str, object]) -> None:
     for found in (FIDELITY | change, [1], 3, "x", {}):
         document = MEASURED | {"fidelity": found}
         context.path(records.MEASUREMENTS).write_text(json.dumps(document))

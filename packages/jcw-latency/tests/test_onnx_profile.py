@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 from click.testing import CliRunner, Result
 from latency_samples import Plugin
-from onnx_models import onnx, rich_model
+from onnx_models import WINDOW, model, numbers, onnx, rich_model, step
 
 from jcw_core.cli.main import build
 from jcw_core.formats.onnx_reader import read_onnx
@@ -35,6 +38,23 @@ def test_profile_predict_and_check_an_onnx_file(tmp_path: Path) -> None:
     assert row["latency_ms"] > 0
     found = json.loads(jcw("check", made, "--networks", 5, "--json").strip().splitlines()[-1])
     assert found["mape"] < 0.01
+
+
+def test_commands_warn_of_half_precision_and_shared_weights_in_a_line_each(tmp_path: Path) -> None:
+    steps = [
+        step("Conv", "x", "w", name="first", to="a", **WINDOW), step("Conv", "a", "w", name="second", to="b", **WINDOW),
+    ]  # fmt: skip
+    (tmp_path / "net.onnx").write_bytes(
+        model(steps, [numbers("w", np.zeros((4, 4, 3, 3)), np.float16)]).SerializeToString()
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "jcw_core", "profile", "net.onnx", "--device", "recorded", "--option", "table=none"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    precision, shared, error = done.stderr.splitlines()
+    assert precision.startswith("jcw: warning: net.onnx: holds float16 in the weights of node 'first'")
+    assert shared.startswith("jcw: warning: net.onnx: nodes 'first', 'second' share a weight")
+    assert error.endswith("none: no such file")
 
 
 def open_model() -> bytes:

@@ -1,4 +1,4 @@
-"""What the README and two pages of docs/ show works: commands exist with these options, Python runs, recipes parse."""
+"""Snippets of the README and two pages of docs/: commands with their options, Python, recipes."""
 
 from __future__ import annotations
 

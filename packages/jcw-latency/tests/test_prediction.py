@@ -27,7 +27,7 @@ from jcw_latency import LatencyPredictor, LatencyTable, profile, table_from_arra
 from jcw_latency.profiling.grid import width_points
 from jcw_latency.table import interpolate
 from jcw_latency.table.axes import CHANNELS, DENSITY, IN, OUT, has_channel_pair
-from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.table.end_to_end import EndToEndFit
 
 DEVICE = DeviceInfo("recorded", "none", "none", 1)
 
@@ -46,26 +46,28 @@ def chain(*channels: int) -> Network:
 def random_table(network: Network, rng: np.random.Generator, points: int = 5) -> LatencyTable:
     """Random costs on regular grids, with the axes in a random order."""
     arrays, axes = {}, {}
-    for unit in fuse(network):
-        if has_channel_pair(problem_of(network, unit)):
+    for layer in fuse(network):
+        if has_channel_pair(problem_of(network, layer)):
             order = tuple(rng.permutation([IN, OUT, DENSITY]))
-            arrays[unit.name] = rng.uniform(size=(points,) * 3)
+            arrays[layer.name] = rng.uniform(size=(points,) * 3)
         else:
             order = (CHANNELS,)
-            arrays[unit.name] = rng.uniform(size=points)
-        axes[unit.name] = order
+            arrays[layer.name] = rng.uniform(size=points)
+        axes[layer.name] = order
     return table_from_arrays(network, arrays, axes=axes, device=DEVICE)
 
 
 def by_scipy(table: LatencyTable, space: SearchSpace, population: NDArray[np.float64]) -> NDArray[np.float64]:
     network, total = space.network, np.zeros(len(population))
-    for unit in fuse(network):
-        grid = table.grid(network, unit)
+    for layer in fuse(network):
+        grid = table.grid(network, layer)
         at = {
-            IN: space.channels(population, unit.inputs[0]),
-            CHANNELS: space.channels(population, unit.name if unit.node.op == "concat" else unit.inputs[0]),
-            OUT: space.channels(population, unit.output),
-            DENSITY: space.density(population, unit.name),
+            IN: space.channels(population, layer.inputs[0]),
+            CHANNELS: space.channels(
+                population, layer.name if layer.node.op == "concat" else layer.inputs[0]
+            ),
+            OUT: space.channels(population, layer.output),
+            DENSITY: space.density(population, layer.name),
         }
         where = np.stack([at[axis] for axis in grid.axes], axis=-1)
         total += RegularGridInterpolator(list(grid.axes.values()), grid.ms)(where)
@@ -128,13 +130,13 @@ def test_exact_where_latency_is_trilinear(table: LatencyTable, space: SearchSpac
 def test_a_depthwise_convolution_is_as_wide_as_the_one_before_it(
     table: LatencyTable, space: SearchSpace
 ) -> None:
-    """Its cost goes by the output channels of the unit, whatever the density."""
+    """Its cost goes by the output channels of the layer, whatever the density."""
     predictor = LatencyPredictor(table, space)
     for width, density in ((12, 0.2), (8, 1.0), (4, 0.4)):
         architecture = Architecture({"branch": width}, {"branch": density})
         small = shrink(space.network, architecture)
-        unit = next(unit for unit in fuse(small) if unit.then is not None)
-        exact = seconds_of(problem_of(small, unit, density))
+        layer = next(layer for layer in fuse(small) if layer.then is not None)
+        exact = seconds_of(problem_of(small, layer, density))
         parts = predictor.breakdown(architecture).layers
         assert "branch_dw" not in parts
         assert parts["branch"] == pytest.approx(1e3 * exact, rel=1e-12)
@@ -144,7 +146,7 @@ def test_breakdown_adds_up(network: Network, table: LatencyTable, space: SearchS
     row = space.sample(1, np.random.default_rng(2))
     predictor = LatencyPredictor(table, space)
     parts = predictor.breakdown(space.architecture(row[0]))
-    assert list(parts.layers) == [unit.name for unit in fuse(network)]
+    assert list(parts.layers) == [layer.name for layer in fuse(network)]
     assert sum(parts.layers.values()) == pytest.approx(predictor.predict(row)[0], rel=1e-12)
 
 
@@ -152,7 +154,9 @@ def test_layers_may_have_any_name() -> None:
     net = NetworkBuilder("named", (3, 6, 6))
     for name in ("overhead", "overhead_ms", "layers"):
         net.conv(name, 8, 3)
-    table = replace(random_table(net.build(), np.random.default_rng(0)), whole={"named": WholeRun(1.5, 0.25)})
+    table = replace(
+        random_table(net.build(), np.random.default_rng(0)), end_to_end={"named": EndToEndFit(1.5, 0.25)}
+    )
     space = SearchSpace.of(table.networks[0])
     parts = LatencyPredictor(table, space).breakdown(Architecture({}, {}))
     assert list(parts.layers) == ["overhead", "overhead_ms", "layers"]
@@ -160,26 +164,24 @@ def test_layers_may_have_any_name() -> None:
     assert parts.total_ms == pytest.approx(by_scipy(table, space, space.maximum[None])[0] * 1.5 + 0.25)
 
 
-def test_whole_runs_are_scaled_once(table: LatencyTable, space: SearchSpace) -> None:
-    costly = replace(table, whole={"small": WholeRun(1.2, 0.5, 0.3), "other": WholeRun(9.0, 9.0)})
+def test_end_to_end_fit_applies_once_to_the_sum(table: LatencyTable, space: SearchSpace) -> None:
+    costly = replace(table, end_to_end={"small": EndToEndFit(1.2, 0.5, 0.3), "other": EndToEndFit(9.0, 9.0)})
     for size in (3, 300):
         population = space.sample(size, np.random.default_rng(3))
         whole, layers = (LatencyPredictor(t, space).predict(population) for t in (costly, table))
         np.testing.assert_allclose(whole, 1.2 * layers + 0.3 * layers**2 + 0.5, rtol=1e-12)
-        np.testing.assert_allclose(costly.whole["small"].sums(whole), layers, rtol=1e-12)
+        np.testing.assert_allclose(costly.end_to_end["small"].sums(whole), layers, rtol=1e-12)
     parts = LatencyPredictor(costly, space).breakdown(space.architecture(population[0]))
     assert parts.overhead_ms == 0.5
     assert parts.total_ms == pytest.approx(whole[0], rel=1e-12)
 
 
-def test_small_networks_take_their_share_of_the_smallest_that_ran(
-    table: LatencyTable, space: SearchSpace
-) -> None:
+def test_predictions_below_the_smallest_run_are_proportional(table: LatencyTable, space: SearchSpace) -> None:
     for size in (3, 300):
         population = space.sample(size, np.random.default_rng(3))
         layers = LatencyPredictor(table, space).predict(population)
         smallest = np.median(layers)
-        costly = replace(table, whole={"small": WholeRun(1.2, -smallest, 0.3, smallest_ms=smallest)})
+        costly = replace(table, end_to_end={"small": EndToEndFit(1.2, -smallest, 0.3, smallest_ms=smallest)})
         curve = 1.2 * layers + 0.3 * layers**2 - smallest
         share = 0.2 + 0.3 * smallest
         expected = np.where(layers < smallest, share * layers, curve)
@@ -236,7 +238,7 @@ REFERENCE = Path(__file__).parents[4] / "shared" / "reference" / "cortex-a72-res
 @pytest.mark.skipif(
     not REFERENCE.is_dir(), reason="the paper's Cortex-A72 table is not beside the repository"
 )
-def test_facts_of_the_papers_table() -> None:
+def test_published_latencies_of_the_papers_table() -> None:
     network = Registry().backbones["resnet18"].build()
     runtime = np.load(REFERENCE / "runtime.npy", allow_pickle=False)
     log = (REFERENCE / "conv_info.log").read_text().split("\n")
@@ -244,11 +246,11 @@ def test_facts_of_the_papers_table() -> None:
     arrays, axes = {}, {}
     for line, grid in zip(filter(None, log), runtime, strict=True):
         wanted = tuple(int(word) for word in line.split()[:5])
-        unit = next(u for u in free if _shape(network, u) == wanted)
-        free.remove(unit)
+        layer = next(u for u in free if _shape(network, u) == wanted)
+        free.remove(layer)
         first = wanted[0] == 3
-        arrays[unit.name] = grid[:, 2] if first else grid
-        axes[unit.name] = (OUT, DENSITY) if first else (OUT, IN, DENSITY)
+        arrays[layer.name] = grid[:, 2] if first else grid
+        axes[layer.name] = (OUT, DENSITY) if first else (OUT, IN, DENSITY)
     assert not free
     table = table_from_arrays(network, arrays, axes=axes, device=DEVICE, others="free")
     for density, fact in ((1.0, 397.095), (0.4, 245.924), (0.1, 118.982), (0.0, 65.670)):
@@ -284,6 +286,6 @@ def _left_out_error(grid: NDArray[np.float64], widths: tuple[int, ...]) -> float
     return float(np.abs(predict(points[out]) / truth - 1).mean())
 
 
-def _shape(network: Network, unit: object) -> tuple[int, ...]:
-    p = problem_of(network, unit)  # type: ignore[arg-type]
+def _shape(network: Network, layer: object) -> tuple[int, ...]:
+    p = problem_of(network, layer)  # type: ignore[arg-type]
     return (p.in_channels, p.in_height, p.out_channels, p.kernel_size[0], p.stride[0])

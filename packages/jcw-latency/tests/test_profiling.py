@@ -18,15 +18,15 @@ from jcw_core.errors import DeviceError, RecipeError
 from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
 from jcw_latency import LatencyOptions
-from jcw_latency.profiling import reference as visits
+from jcw_latency.profiling import reference
 from jcw_latency.profiling.samples import Samples
-from jcw_latency.table.axes import at
+from jcw_latency.table.axes import layer_at
 
 
 def test_without_noise_every_point_is_timed_the_least_number_of_times(network: Network) -> None:
     device = SyntheticDevice()
     table = measured(network, device, min_rounds=3)
-    assert set(Counter(device.visits).values()) == {1}
+    assert set(Counter(device.timed).values()) == {1}
     for grid in table.grids:
         timed = grid.ms > 0
         assert (grid.rounds[timed] == 3).all()
@@ -34,7 +34,7 @@ def test_without_noise_every_point_is_timed_the_least_number_of_times(network: N
         assert (grid.spread_ms == 0).all()
 
 
-def test_noise_is_answered_with_rounds(network: Network) -> None:
+def test_noisy_points_get_more_rounds(network: Network) -> None:
     table = measured(network, SyntheticDevice(noise=0.1), min_rounds=3, rounds=40, tolerance=0.05)
     exact = measured(network, SyntheticDevice())
     errors, rounds = [], []
@@ -66,7 +66,7 @@ class Dented(SyntheticDevice):
     """The first visit finds the dense full-width layers implausibly fast."""
 
     def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
-        seen = Counter(self.visits)
+        seen = Counter(self.timed)
         times = super().measure(problems, rounds=rounds)
         dented = [p.density == 1 and p.op == "conv2d" and not seen[p] for p in problems]
         return np.where(dented, 0.3 * times, times)
@@ -76,9 +76,9 @@ def test_broken_monotonicity_is_measured_again(network: Network) -> None:
     device = Dented()
     table = measured(network, device, min_rounds=3, rounds=12)
     exact = measured(network, SyntheticDevice())
-    again = [p for p, count in Counter(device.visits).items() if count > 1]
+    again = [p for p, count in Counter(device.timed).items() if count > 1]
     assert again
-    assert len(again) < len(set(device.visits)) / 2
+    assert len(again) < len(set(device.timed)) / 2
     assert table.settings["not_monotone"] == 0
     # What no prediction would notice is not worth a visit.
     mean_layer = np.mean([g.ms.max() for g in exact.grids])
@@ -97,7 +97,7 @@ def test_a_layer_that_is_not_monotone_stays_as_measured(network: Network) -> Non
     assert table.settings["not_monotone"] > 0
     stem = table.grids[0]
     assert stem.ms[stem.axes["out"].index(8.0)] == pytest.approx(
-        2e3 * seconds_of(at(stem.problem, {"out": 8}))
+        2e3 * seconds_of(layer_at(stem.problem, {"out": 8}))
     )
 
 
@@ -112,8 +112,10 @@ class Slowing(SyntheticDevice):
         return super().measure(problems, rounds=rounds) * (2 if self.calls in self.slow else 1)
 
 
-def test_visits_to_a_busy_machine_are_repeated(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visits, "_BATCH_SIZE", 20)
+def test_timed_batches_on_a_busy_machine_are_repeated(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "_BATCH_SIZE", 20)
     device = Slowing()
     device.slow = range(5, 8)
     table = measured(network, device, min_rounds=3, rounds=3)
@@ -124,7 +126,7 @@ def test_visits_to_a_busy_machine_are_repeated(network: Network, monkeypatch: py
 def test_a_machine_that_stays_busy_is_measured_all_the_same(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visits, "_BATCH_SIZE", 20)
+    monkeypatch.setattr(reference, "_BATCH_SIZE", 20)
     device = Slowing()
     device.slow = range(5, 1000)
     table = measured(network, device, min_rounds=3, rounds=3)
@@ -133,7 +135,7 @@ def test_a_machine_that_stays_busy_is_measured_all_the_same(
 
 
 @pytest.mark.parametrize("answer", ["fewer", "flat", "more"])
-def test_fewer_results_than_problems(network: Network, answer: str) -> None:
+def test_results_of_the_wrong_shape_are_refused(network: Network, answer: str) -> None:
     class Short(SyntheticDevice):
         def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
             times = super().measure(problems, rounds=rounds)
@@ -154,7 +156,7 @@ def test_a_device_that_hangs(network: Network) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, -1.0, 0.0, np.inf])
-def test_times_that_are_none(network: Network, value: float) -> None:
+def test_invalid_times_cost_a_round(network: Network, value: float) -> None:
     """A clock that jumps costs a round; a layer that never has a time is named."""
 
     class Jumping(SyntheticDevice):
@@ -191,10 +193,10 @@ def test_quartiles_leave_out_what_failed(seconds: NDArray[np.float64]) -> None:
 
 
 @pytest.mark.parametrize(("rounds", "share"), [(6, 0.79), (12, 0.85), (30, 0.89)])
-def test_how_often_a_notch_holds_the_true_median(rounds: int, share: float) -> None:
+def test_how_often_a_confidence_interval_holds_the_true_median(rounds: int, share: float) -> None:
     samples = Samples(20_000, rounds)
     samples.add(np.arange(20_000), np.random.default_rng(0).standard_normal((rounds, 20_000)))
-    holds = np.abs(samples.quantiles()[1]) <= samples.uncertainty()
+    holds = np.abs(samples.quantiles()[1]) <= samples.half_widths()
     assert holds.mean() == pytest.approx(share, abs=0.01)
 
 

@@ -1,4 +1,4 @@
-"""The recorded device: what is in a table is answered, what is not is named."""
+"""The device ``recorded``: answers from a table, interpolated, and refuses layers that it does not hold."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.devices.recorded import RecordedDevice
 from jcw_latency.profiling.grid import make_plan
 from jcw_latency.profiling.networks import NetworkRuns
-from jcw_latency.table.axes import at
-from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.table.axes import layer_at
+from jcw_latency.table.end_to_end import EndToEndFit
 
 
 def test_recorded_device_answers_what_was_measured(network: Network, table: LatencyTable) -> None:
@@ -33,27 +33,26 @@ def test_recorded_device_answers_what_was_measured(network: Network, table: Late
 
 
 def test_a_copy_predicts_what_the_original_does(network: Network, table: LatencyTable) -> None:
-    whole = {"small": WholeRun(1.2, -0.01, 0.5, 3.0, 0.02), "other": WholeRun(9.0)}
-    original = replace(table, whole=whole)
+    whole = {"small": EndToEndFit(1.2, -0.01, 0.5, 3.0, 0.02), "other": EndToEndFit(9.0)}
+    original = replace(table, end_to_end=whole)
     copy, space = copied(original, network), SearchSpace.of(network)
-    assert copy.whole == {"small": whole["small"]}
+    assert copy.end_to_end == {"small": whole["small"]}
     population = space.sample(300, np.random.default_rng(0))
     one, other = (LatencyPredictor(t, space).predict(population) for t in (original, copy))
     np.testing.assert_allclose(other, one, rtol=1e-12)
 
 
-def test_the_whole_runs_of_a_namesake_are_not_copied(table: LatencyTable) -> None:
+def test_end_to_end_fit_of_a_namesake_is_not_copied(table: LatencyTable) -> None:
     net = NetworkBuilder("small", (3, 8, 8))
     net.conv("stem", 16, 3)
     net.add("stem_relu", "relu")
-    assert not copied(replace(table, whole={"small": WholeRun(2.0)}), net.build()).whole
+    assert not copied(replace(table, end_to_end={"small": EndToEndFit(2.0)}), net.build()).end_to_end
 
 
 def copied(table: LatencyTable, network: Network) -> LatencyTable:
     return profile_space(
         SearchSpace.of(network),
-        RecordedDevice(table, Path("table.npz")),
-        None,
+        GuardedDevice(RecordedDevice(table, Path("table.npz")), 60.0),
         quick_options(),
         rng=np.random.default_rng(0),
         folder=Path(),
@@ -63,7 +62,7 @@ def copied(table: LatencyTable, network: Network) -> LatencyTable:
 def test_recorded_device_tells_second_convolutions_apart(table: LatencyTable) -> None:
     device = RecordedDevice(table, Path("table.npz"))
     pair = next(grid.problem for grid in table.grids if grid.problem.then is not None)
-    narrow = at(pair, {"in": 6, "out": 5, "density": 0.0})
+    narrow = layer_at(pair, {"in": 6, "out": 5, "density": 0.0})
     assert narrow.then is not None
     assert (narrow.then.in_channels, narrow.then.groups) == (5, 5)
     assert device.measure([narrow], rounds=1)[0, 0] == pytest.approx(seconds_of(narrow), rel=1e-12)
@@ -82,7 +81,6 @@ def test_networks_of_one_channel_are_recorded_layers(network: Network, table: La
         network,
         [Architecture({"branch": 1, "stem": 1}, {})],
         guarded,
-        None,
         rounds=1,
         rng=np.random.default_rng(0),
         folder=Path(),
@@ -92,7 +90,7 @@ def test_networks_of_one_channel_are_recorded_layers(network: Network, table: La
     assert runs.finish()[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_recorded_device_says_what_it_lacks(table: LatencyTable, tmp_path: Path) -> None:
+def test_recorded_device_refuses_unknown_layers_and_models(table: LatencyTable, tmp_path: Path) -> None:
     device = RecordedDevice(table, Path("table.npz"))
     with pytest.raises(DeviceError, match=r"table.npz: made for small; it has no layer"):
         device.measure([LayerProblem("conv2d", 3, 99, 99, 16, (3, 3))], rounds=1)

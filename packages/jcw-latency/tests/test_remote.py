@@ -137,7 +137,9 @@ def test_the_core_and_the_launcher_are_the_ones_asked_for(server: Options, tmp_p
         ("counts wrong", "not a round"),
     ],
 )
-def test_a_program_that_misbehaves(server: Options, mood: Path, name: str, message: str) -> None:
+def test_a_remote_program_that_fails_or_prints_nonsense(
+    server: Options, mood: Path, name: str, message: str
+) -> None:
     device = opened(server)
     mood.write_text(name)
     with pytest.raises(DeviceError, match=message):

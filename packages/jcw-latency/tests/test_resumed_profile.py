@@ -1,4 +1,4 @@
-"""Profiles that are interrupted and go on: what was timed is not timed again, and the table is the same."""
+"""Resumed profiles: what was timed is not timed again, and the table is the same as of one that was not interrupted."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.registry import Registry
 from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyTable, profile_space
+from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.profiling import networks as network_runs
-from jcw_latency.profiling import reference as visits
-from jcw_latency.profiling.checkpoint import Partial
+from jcw_latency.profiling import reference
+from jcw_latency.profiling.checkpoint import ProfileCheckpoint
+from jcw_latency.profiling.progress import Notify, ignore
 
 
 class Mortal(SyntheticDevice):
@@ -77,8 +79,8 @@ def network() -> Network:
 
 
 @pytest.fixture(autouse=True)
-def many_visits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visits, "_BATCH_SIZE", 12)
+def many_timed_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "_BATCH_SIZE", 12)
     monkeypatch.setattr(network_runs, "_BATCH", 2)
 
 
@@ -89,13 +91,11 @@ Profile = Callable[..., LatencyTable]
 def profiled(tmp_path: Path) -> Profile:
     """Profiles a network with 12 whole runs, of which a visit of 2 comes after the layers, through a partial file."""
 
-    def profiled(
-        network: Network, device: Mortal, tell: Any = lambda line: None, **changes: Any
-    ) -> LatencyTable:
+    def profiled(network: Network, device: Mortal, notify: Notify = ignore, **changes: Any) -> LatencyTable:
         options = quick_options(**{"min_rounds": 4, "rounds": 4, "whole_networks": 12, **changes})
         return profile_space(
-            SearchSpace.of(network), device, TextExporter(), options, rng=np.random.default_rng(0),
-            folder=tmp_path / "models", partial=tmp_path / "partial", tell=tell,
+            SearchSpace.of(network), GuardedDevice(device, options.timeout, TextExporter()), options,
+            rng=np.random.default_rng(0), folder=tmp_path / "models", checkpoint=tmp_path / "partial", notify=notify,
         )  # fmt: skip
 
     (tmp_path / "models").mkdir()
@@ -115,7 +115,7 @@ def uninterrupted(
 ) -> tuple[Mortal, LatencyTable]:
     device = Mortal()
     table = profiled(network, device, **changes)
-    Partial(tmp_path / "partial", table.device, network).remove()
+    ProfileCheckpoint(tmp_path / "partial", table.device, network).remove()
     assert not (tmp_path / "partial").exists()
     return device, table
 
@@ -123,12 +123,12 @@ def uninterrupted(
 def assert_same(one: LatencyTable, other: LatencyTable) -> None:
     assert_same_times(one, other)
     assert [dict(grid.axes) for grid in one.grids] == [dict(grid.axes) for grid in other.grids]
-    assert dict(one.whole) == dict(other.whole)
+    assert dict(one.end_to_end) == dict(other.end_to_end)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.6, 0.9, 1.0])
 @pytest.mark.parametrize("adaptive", [False, True])
-def test_nothing_is_timed_twice(
+def test_resumed_profile_times_nothing_twice(
     network: Network, profiled: Profile, tmp_path: Path, adaptive: bool, share: float
 ) -> None:
     changes = {"adaptive": adaptive, "adaptive_tolerance": 0.02}
@@ -143,7 +143,7 @@ def test_nothing_is_timed_twice(
     assert_same(table, expected)
 
 
-def test_interrupted_again_and_again(network: Network, profiled: Profile, tmp_path: Path) -> None:
+def test_profile_resumed_five_times(network: Network, profiled: Profile, tmp_path: Path) -> None:
     whole, expected = uninterrupted(profiled, network, tmp_path)
     parts = [interrupted(profiled, network, 0.15 * whole.timings) for _ in range(5)]
     parts.append(Mortal())
@@ -158,7 +158,7 @@ def test_a_profile_of_another_network_in_between(network: Network, profiled: Pro
     first = interrupted(profiled, network, 0.9 * whole.timings)
     interrupted(profiled, other, 0.1 * whole.timings)
     table = profiled(other, Mortal())
-    Partial(tmp_path / "partial", table.device, other).remove()
+    ProfileCheckpoint(tmp_path / "partial", table.device, other).remove()
     second = Mortal()
     assert_same(profiled(network, second), expected)
     assert first.timings + second.timings == whole.timings
@@ -200,7 +200,7 @@ def test_other_options_in_between(
     assert second.timings <= whole.timings - first.timings
 
 
-def test_more_rounds_are_added_to_those_that_there_are(network: Network, profiled: Profile) -> None:
+def test_resumed_profile_adds_rounds(network: Network, profiled: Profile) -> None:
     parts = Mortal(), Mortal()
     for part, rounds in zip(parts, (4, 6), strict=True):
         profiled(network, part, min_rounds=rounds, rounds=rounds, check_rounds=4 * rounds)
@@ -208,7 +208,7 @@ def test_more_rounds_are_added_to_those_that_there_are(network: Network, profile
     assert parts[1].layers == parts[0].layers * 2 / 4
 
 
-def test_whole_runs_that_are_left_are_spread_over_the_visits_that_are_left(
+def test_resumed_profile_spreads_the_end_to_end_runs_that_are_left(
     network: Network, profiled: Profile, tmp_path: Path
 ) -> None:
     layers = uninterrupted(profiled, network, tmp_path, whole_networks=0)[0]
@@ -220,7 +220,7 @@ def test_whole_runs_that_are_left_are_spread_over_the_visits_that_are_left(
     assert (sum(blocks), last) == (5, 1)
 
 
-def test_a_disturbed_visit_is_repeated_by_the_profile_that_goes_on(
+def test_resumed_profile_repeats_disturbed_batches(
     network: Network, profiled: Profile, tmp_path: Path
 ) -> None:
     class Disturbed(Mortal):
@@ -240,7 +240,7 @@ def test_a_disturbed_visit_is_repeated_by_the_profile_that_goes_on(
 @pytest.mark.parametrize(
     ("what", "message"), [("measure", "time linear"), ("measure_models", "time a random")]
 )
-def test_what_could_not_be_timed_is_tried_again(
+def test_resumed_profile_retries_failed_timings(
     network: Network, profiled: Profile, what: str, message: str
 ) -> None:
     ailing, healthy = Mortal(), Mortal()
@@ -260,11 +260,13 @@ def test_what_could_not_be_timed_is_tried_again(
 
 def told(profiled: Profile, network: Network, device: Mortal) -> str:
     lines: list[str] = []
-    profiled(network, device, tell=lines.append)
+    profiled(network, device, notify=lambda event: event.total == 0 and lines.append(event.detail))
     return "".join(lines)
 
 
-def test_what_a_file_is_used_for_is_told(network: Network, profiled: Profile, tmp_path: Path) -> None:
+def test_profile_says_what_its_checkpoint_is_used_for(
+    network: Network, profiled: Profile, tmp_path: Path
+) -> None:
     whole, table = uninterrupted(profiled, network, tmp_path)
     assert told(profiled, network, Mortal()) == ""
     points = table.settings["points"]
@@ -285,11 +287,11 @@ def test_layers_that_networks_have_in_common_are_timed_once(network: Network, pr
     other = three_layers(classes=9)
     profiled(network, first)
     table = profiled(other, second)
-    assert {problem.op for problem in second.visits} == {"linear"}
+    assert {problem.op for problem in second.timed} == {"linear"}
     assert_same_times(table, measured(other, Mortal(), min_rounds=4))
 
 
-def test_the_command_tells_it(network: Network, profiled: Profile, tmp_path: Path) -> None:
+def test_profile_command_says_that_it_continues(network: Network, profiled: Profile, tmp_path: Path) -> None:
     (tmp_path / "net.json").write_text(network.to_json())
     interrupted(profiled, network, 100)
     (tmp_path / "partial").rename(tmp_path / "t.npz.partial")

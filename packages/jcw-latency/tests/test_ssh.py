@@ -1,4 +1,4 @@
-"""Hosts that refuse; what ssh shares with other ways to a device is in test_remote.py."""
+"""The device ``ssh``: hosts that refuse; what it shares with adb is in test_remote.py."""
 
 from __future__ import annotations
 

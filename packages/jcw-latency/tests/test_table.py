@@ -19,17 +19,21 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.network.problem_text import describe
 from jcw_latency import LatencyTable, LayerGrid, table_from_arrays
 from jcw_latency.table import npz
-from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.table.end_to_end import EndToEndFit
 
 
 def test_read_back(table: LatencyTable, table_file: Path) -> None:
-    table = replace(table, whole={"small": WholeRun(1.1, 0.25, 0.5, 3.0, 0.75)})
+    table = replace(table, end_to_end={"small": EndToEndFit(1.1, 0.25, 0.5, 3.0, 0.75)})
     table.write(table_file)
     assert_same(LatencyTable.read(table_file), table)
 
 
 def assert_same(read: LatencyTable, table: LatencyTable) -> None:
-    assert (read.device, read.networks, read.whole) == (table.device, table.networks, dict(table.whole))
+    assert (read.device, read.networks, read.end_to_end) == (
+        table.device,
+        table.networks,
+        dict(table.end_to_end),
+    )
     assert read.settings == dict(table.settings)
     for one, other in zip(table.grids, read.grids, strict=True):
         assert (one.problem, dict(one.axes), one.layers) == (other.problem, dict(other.axes), other.layers)
@@ -69,21 +73,21 @@ def test_a_table_is_read_back_when_it_is_written(
         table.write(table_file)
 
 
-@pytest.mark.parametrize("name", ["scale", "overhead_ms", "bend", "reference_ms", "smallest_ms"])
+@pytest.mark.parametrize("name", ["scale", "overhead_ms", "quadratic", "reference_ms", "smallest_ms"])
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
-def test_impossible_whole_runs(name: str, value: float) -> None:
+def test_end_to_end_fit_refuses_impossible_values(name: str, value: float) -> None:
     if name == "overhead_ms" and value == -1:
-        assert WholeRun(overhead_ms=value).of(np.array([3.0])) == 2
+        assert EndToEndFit(overhead_ms=value).of(np.array([3.0])) == 2
         return
     with pytest.raises(FormatError, match="impossible"):
-        WholeRun(**{name: value})
+        EndToEndFit(**{name: value})
 
 
-def test_whole_runs_cost_something() -> None:
+def test_end_to_end_fit_of_the_smallest_run_is_positive() -> None:
     with pytest.raises(FormatError, match="impossible"):
-        WholeRun(scale=0.0)
+        EndToEndFit(scale=0.0)
     with pytest.raises(FormatError, match="impossible cost of the smallest"):
-        WholeRun(1.0, -0.3, smallest_ms=0.2)
+        EndToEndFit(1.0, -0.3, smallest_ms=0.2)
 
 
 def test_equal_tables_are_equal_files(table: LatencyTable, table_file: Path, tmp_path: Path) -> None:
@@ -130,7 +134,7 @@ def test_tables_of_several_networks(table: LatencyTable, network: Network) -> No
         replace(table, networks=(network, Network("second", network.nodes))).network()
 
 
-def test_another_engine(table: LatencyTable) -> None:
+def test_table_of_another_device_or_engine_is_refused(table: LatencyTable) -> None:
     table.require(replace(table.device, name="renamed"))
     with pytest.raises(DeviceError, match="versions"):
         table.require(replace(table.device, versions={"formula": "2"}))
@@ -141,7 +145,7 @@ def test_another_engine(table: LatencyTable) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"nothing": np.zeros(3)}, "no unit 'nothing'"),
+        ({"nothing": np.zeros(3)}, "no layer 'nothing'"),
         ({"stem": np.zeros((2, 2))}, "expected the axes in, out, density"),
         ({"stem": np.full((2, 2, 2), np.nan)}, "NaN"),
         ({}, "no array for 'stem'"),
@@ -155,7 +159,7 @@ def test_import_says_what_is_wrong(
 
 
 def test_description_of_a_problem(network: Network, table: LatencyTable) -> None:
-    labels = [describe(table.grid(network, unit).problem) for unit in fuse(network)]
+    labels = [describe(table.grid(network, layer).problem) for layer in fuse(network)]
     assert "conv2d 3x3/2 depthwise 28 -> 28 at 8 x 8" in labels
     assert any("+ residual + relu" in label for label in labels)
     assert "conv2d 16 -> 12 at 8 x 8 + relu, 3x3 depthwise" in labels

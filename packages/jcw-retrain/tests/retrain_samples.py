@@ -24,6 +24,7 @@ from jcw_core.run.directory import RunDirectory
 from jcw_core.run.pipeline import run
 from jcw_core.run.records import FRONT, Candidate, Front
 from jcw_retrain import plugin as retrain_plugin
+from jcw_retrain.rank_fidelity import Sampling, rank_fidelity
 
 torch.set_num_threads(1)
 
@@ -170,5 +171,10 @@ def open_run(
 
 
 if __name__ == "__main__":
-    context, _ = open_run(Path(sys.argv[1]), threads=int(sys.argv[2]), kill_after=int(sys.argv[3]))
-    run(context, until="export")
+    context, _ = open_run(
+        Path(sys.argv[1]), sys.argv[2], threads=int(sys.argv[3]), kill_after=int(sys.argv[4])
+    )
+    if len(sys.argv) > 5:
+        rank_fidelity(context, Sampling("loss", networks=5, epochs=4, seed=0))
+    else:
+        run(context, until="export")

@@ -57,11 +57,11 @@ def test_pruning_keeps_the_nearest_weights() -> None:
 
 def test_admm_follows_its_equations() -> None:
     module = Slimmable(network(), np.random.default_rng(0)).double()
-    admm = Admm(module, DENSITIES, rho=0.3)
+    admm = Admm(module, DENSITIES, rho=0.3, epochs=4)
     weight = module.get_parameter("conv2.weight")
     u, z = projection(weight.detach(), 0.4).numpy(), np.zeros(weight.shape)
     rng = np.random.default_rng(1)
-    for _ in range(4):
+    for epoch in range(4):
         loss_gradients = {
             n: torch.from_numpy(rng.standard_normal(p.shape)) for n, p in module.named_parameters()
         }
@@ -76,12 +76,15 @@ def test_admm_follows_its_equations() -> None:
         assert torch.equal(module.get_parameter("fc.weight").grad, loss_gradients["fc.weight"])
         with torch.no_grad():
             weight.add_(torch.from_numpy(0.1 * rng.standard_normal(weight.shape)))
-        admm.end_epoch()
+        admm.end_epoch(epoch)
         moved = weight.detach().numpy()
         u = (moved + z) * density_mask(moved + z, 0.4)
         z = z + moved - u
         np.testing.assert_allclose(admm.state()["u.conv2"], u, atol=1e-12)
         np.testing.assert_allclose(admm.state()["z.conv2"], z, atol=1e-12)
+        primal = np.linalg.norm(moved - u) / np.linalg.norm(moved)
+        np.testing.assert_allclose(admm.residuals["conv2"][epoch], primal, rtol=1e-6)
+    assert admm.residuals.keys() == {"conv2", "conv3"}
 
 
 def test_admm_brings_weights_near_their_pruned_selves(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -89,7 +92,7 @@ def test_admm_brings_weights_near_their_pruned_selves(tmp_path) -> None:  # type
         module = Slimmable(network(), np.random.default_rng(0))
         options = TrainingOptions(epochs=6, batch_size=16, lr=0.02, annealing="constant")
         images = TrainingImages(Stripes(160), Augmentation(), Arithmetic())
-        admm = Admm(module, DENSITIES, rho)
+        admm = Admm(module, DENSITIES, rho, 6)
         path = tmp_path / str(rho)
         Training(module, images, options, Arithmetic(), np.random.default_rng, path, method=admm).run()
         weight = module.get_parameter("conv2.weight").detach()

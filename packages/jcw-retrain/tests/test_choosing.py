@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.network.architecture import Architecture
@@ -25,7 +30,8 @@ def chosen(found: Front, models: int = 1, budgets: tuple[float, ...] = ()) -> li
 
 def test_models_spread_evenly_over_latency() -> None:
     assert chosen(FRONT, 3) == [(1.0, 1.0), (5.0, 5.0), (9.0, 9.0)]
-    assert chosen(FRONT, 5) == [(1.0, 1.0), (3.0, 2.1), (5.0, 5.0), (7.0, 3.9), (9.0, 9.0)]
+    # Nothing on the front lies between 5 and 7 ms: what stands in is asked for what it takes.
+    assert chosen(FRONT, 5) == [(1.0, 1.0), (3.0, 2.1), (3.9, 3.9), (5.0, 5.0), (9.0, 9.0)]
     assert chosen(FRONT, 1) == [(9.0, 9.0)]
 
 
@@ -35,6 +41,44 @@ def test_models_differ_and_keep_within_what_was_requested(models: int) -> None:
     assert len(dict(found)) == len({latency for _, latency in found}) == len(found) <= models
     assert all(latency <= requested for requested, latency in found)
     assert found[-1] == (9.0, 9.0)
+
+
+def test_a_front_whose_latencies_cluster_gives_as_many_models_as_it_has() -> None:
+    latencies = [1.0, 9.7, 9.8, 9.9, 10.0]
+    clustered = front(*((ms, 1 / ms) for ms in latencies))
+    assert [ms for _, ms in chosen(clustered, 5)] == latencies
+    assert [ms for _, ms in chosen(clustered, 3)] in ([1.0, 9.7, 10.0], [1.0, 9.8, 10.0])
+
+
+LATENCIES = st.lists(st.floats(1e-3, 1e3) | st.sampled_from([1.0, 1.001, 5.0]), min_size=1, max_size=30)
+
+
+@given(LATENCIES, st.booleans(), st.integers(1, 35))
+def test_a_front_gives_as_many_different_models_as_were_asked_for(
+    latencies: list[float], repeats: bool, models: int
+) -> None:
+    slow = sorted(latencies if repeats else set(latencies))
+    found = choose(front(*((ms, -ms) for ms in slow)), models, ())
+    assert len(found) == min(models, len(slow))
+    assert len({c.architecture for c in found}) == len(found)
+    taken = [c.candidate.objectives["latency"] for c in found]
+    requested = [c.requested_ms for c in found]
+    assert taken == sorted(taken)
+    assert requested == sorted(requested)
+    assert all(ms <= budget for ms, budget in zip(taken, requested, strict=True))
+    assert max(taken) == max(slow)
+    assert models == 1 or min(taken) == min(slow)
+
+
+@given(st.lists(st.floats(1.0, 100.0), min_size=3, max_size=30, unique=True), st.integers(3, 10))
+def test_no_latency_that_was_asked_for_is_passed_over(latencies: list[float], models: int) -> None:
+    """Where the front has a model between two neighbouring requests, one of them is chosen."""
+    slow = sorted(latencies)
+    taken = [ms for _, ms in chosen(front(*((ms, -ms) for ms in slow)), models)]
+    targets = np.linspace(slow[0], slow[-1], min(models, len(slow)))
+    for low, high in itertools.pairwise(targets):
+        between = [ms for ms in slow if low < ms <= high]
+        assert not between or max(between) in taken
 
 
 def test_budgets_take_the_best_within_each() -> None:

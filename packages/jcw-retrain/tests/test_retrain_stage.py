@@ -20,17 +20,20 @@ from jcw_core.network.shrink import shrink
 from jcw_core.network.weight_groups import weight_density
 from jcw_core.run.pipeline import plan, run
 from jcw_core.run.records import BASELINE, EXPORTS, MODELS, SUPERNET, ChosenModel, read_exports
+from jcw_core.training.batches import TrainingImages
 from jcw_core.training.module import Slimmable
 from jcw_retrain import jobs as retraining
 from jcw_retrain.options import RetrainOptions, phases
+from jcw_retrain.residuals import read_residuals, residuals_of
 
 PATIENCE = 20
 """Seconds that a thread waits for another; only a test that fails uses them up."""
 
 
-def in_a_process(folder: Path, *, threads: int, kill_after: int) -> int:
+def in_a_process(folder: Path, retrain: str, *, threads: int, kill_after: int) -> int:
     here = Path(__file__).parent
-    command = [sys.executable, str(here / "retrain_samples.py"), str(folder), str(threads), str(kill_after)]
+    words = [str(folder), retrain, str(threads), str(kill_after)]
+    command = [sys.executable, str(here / "retrain_samples.py"), *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=environment, check=False).returncode
 
@@ -46,16 +49,16 @@ def outputs(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_killed_run_ends_with_the_same_bits(tmp_path: Path) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    run(open_run(whole, threads=2)[0], until="export")
+    whole, broken, averaged = tmp_path / "whole", tmp_path / "broken", "ema = 0.9"
+    run(open_run(whole, averaged, threads=2)[0], until="export")
     # Within pretraining of two models at once, then within ADMM and later phases.
     for kill_after in (4, 10):
-        assert in_a_process(broken, threads=2, kill_after=kill_after) == -signal.SIGKILL
-    context, plugin = open_run(broken, threads=2)
+        assert in_a_process(broken, averaged, threads=2, kill_after=kill_after) == -signal.SIGKILL
+    context, plugin = open_run(broken, averaged, threads=2)
     run(context, until="export")
     assert 0 < sum(event.stage == "retrain" for event in plugin.events) <= 28 - 12
     found = outputs(whole)
-    assert len(found) == 2 + 2 * 4
+    assert len(found) == 2 + 3 * 4
     assert found == outputs(broken)
 
 
@@ -85,7 +88,25 @@ def test_models_are_what_their_architecture_says(tmp_path: Path) -> None:
     epochs = [e for e in plugin.events if e.stage == "retrain"]
     assert [e.done for e in epochs] == list(range(1, 29))
     assert {e.total for e in epochs} == {28}
-    assert sum("admm" in e.detail for e in epochs) == 2 * 2
+    assert sum("admm" in e.detail for e in epochs) == 2 * len(models)
+
+
+def test_residuals_of_admm_are_kept_for_every_pruned_layer_and_epoch(tmp_path: Path) -> None:
+    context, _ = open_run(tmp_path)
+    run(context, until="retrain")
+    for chosen in ChosenModel.read_all(context.path(MODELS)):
+        path = context.path(residuals_of(chosen.id))
+        found = read_residuals(path)
+        assert found.keys() == {layer for layer, d in chosen.architecture.densities.items() if d < 1}
+        assert all(len(values) == 2 and 0 < min(values) <= max(values) < 1 for values in found.values())
+
+
+@pytest.mark.parametrize("content", ['{"a": 1}', '{"a": [null]}', '{"a": [-1.0]}', '{"a": [NaN]}', "[]"])
+def test_damaged_residuals_are_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "admm.json"
+    path.write_text(f'{{"format": "jcw-admm/1", "residuals": {content}}}')
+    with pytest.raises(FormatError, match="residuals"):
+        read_residuals(path)
 
 
 def test_models_have_learnt(tmp_path: Path) -> None:
@@ -101,6 +122,25 @@ def test_models_have_learnt(tmp_path: Path) -> None:
         with torch.no_grad():
             error = (module(torch.from_numpy(images)).argmax(1).numpy() != data.labels).mean()
         assert error < 0.45, chosen.id  # chance is 0.67
+
+
+@pytest.mark.parametrize(("retrain", "split"), [("", "training"), ("hold_out = true", "train")])
+def test_models_are_trained_on_all_images_unless_those_of_the_search_are_to_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retrain: str, split: str
+) -> None:
+    context, _ = open_run(tmp_path, retrain)
+    run(context, until="search")
+    drawn, epoch = [], TrainingImages.epoch
+
+    def spy(images, batch_size, rng):  # type: ignore[no-untyped-def]
+        assert images._dataset is context.dataset(split)
+        drawn.append(images)
+        return epoch(images, batch_size, rng)
+
+    monkeypatch.setattr(TrainingImages, "epoch", spy)
+    run(context, until="retrain")
+    assert drawn
+    assert len(context.dataset("training")) == len(context.dataset("train")) + 10
 
 
 def test_threads_do_not_change_the_weights(tmp_path: Path) -> None:
@@ -174,6 +214,13 @@ def test_an_exporter_that_is_missing_is_named_before_any_work(tmp_path: Path) ->
     assert not plugin.events
 
 
+@pytest.mark.parametrize("name", [b"run-\xff", b"\xc3", b"\xed\xa0\x80 \n\x1b[31m"])
+def test_a_run_in_a_folder_whose_name_is_not_utf8(tmp_path: Path, name: bytes) -> None:
+    context, _ = open_run(tmp_path / os.fsdecode(name), 'init = "supernet"')
+    run(context, until="export")
+    assert context.path(MODELS).is_file()
+
+
 def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     context, _ = open_run(tmp_path)
     run(context, until="retrain")
@@ -203,7 +250,6 @@ def test_defaults_are_the_papers_and_recipes_replace_them() -> None:
             "cosine",
             0,
         )
-        assert found.dense.epochs == found.epochs
     assert phases(RetrainOptions(), "") == table["resnet18"]
     mine = phases(RetrainOptions(pretrain=type(RetrainOptions().pretrain)(lr=0.5), momentum=0.8), "resnet18")
     assert (mine.pretrain.lr, mine.pretrain.epochs, mine.admm.momentum) == (0.5, 120, 0.8)

@@ -1,5 +1,5 @@
 """``python -m jcw_core`` is ``jcw``."""
 
-from jcw_core.cli.main import main
+from jcw_core.cli.entry import main
 
 main()

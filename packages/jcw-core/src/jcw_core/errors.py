@@ -14,6 +14,10 @@ class JcwError(Exception):
     """
 
 
+class JcwWarning(UserWarning):
+    """Something that goes on, but not as the user may think; one line, which the ``jcw`` command prints as it is."""
+
+
 class NetworkError(JcwError):
     """A network that is not well formed: unknown operation, wrong attribute, shapes that clash."""
 

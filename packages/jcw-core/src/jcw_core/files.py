@@ -1,4 +1,4 @@
-"""Files that are never half written, and JSON that says what is wrong with it."""
+"""Writing files whole or not at all, reading and writing JSON, and digests of files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import glob
 import hashlib
 import json
 import os
+import struct
 import tempfile
 import time
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +24,16 @@ _WHOLE = 256 * 2**20
 """Files up to this size are hashed by content, larger ones by name, size and time."""
 _TEMPORARY = ".jcw-part"
 """End of the names of files that are being written: no other program makes files of this name."""
+_PIECE = 2**16
+"""Bytes of an archive's member that are inflated at a time."""
+_DAMAGE: tuple[type[Exception], ...] = (
+    OSError, EOFError, ValueError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile
+)  # fmt: skip
+"""What reading a member raises depends on how it was packed; RuntimeError: encrypted, or in an unknown way."""
+with suppress(ImportError):  # a Python without it, where zipfile does not read such members either
+    from lzma import LZMAError
+
+    _DAMAGE += (LZMAError,)
 _OLD = 60.0
 """Seconds without a change after which a temporary file that nobody has locked was abandoned."""
 
@@ -91,6 +104,17 @@ def _remove_abandoned(path: Path) -> None:
                 found.unlink()
 
 
+def remove_abandoned(folder: Path) -> None:
+    """Remove every temporary file below ``folder`` that no process is writing.
+
+    For folders in which nobody but the caller writes: there no library has renamed what is still open.
+    """
+    for found in folder.rglob(f".*{_TEMPORARY}"):
+        with suppress(OSError), found.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found.unlink()
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -131,6 +155,31 @@ def read_json(path: Path, *, kind: str | None = None, objects: Sequence[str] = (
     return document
 
 
+def read_member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    """Read one member of a .zip, by pieces: memory goes to what is there, not to what is claimed or packed.
+
+    Args:
+        archive: open.
+        name: of the member.
+        most: bytes that it may have.
+
+    Raises:
+        KeyError: there is no such member.
+        BadZipFile: it is damaged, too long, encrypted or packed in a way that this Python does not know.
+    """
+    info = archive.getinfo(name)
+    if info.file_size > most:
+        raise zipfile.BadZipFile(f"claims {info.file_size} bytes, expected at most {most}")
+    content = bytearray()
+    try:
+        with archive.open(info) as stream:
+            while piece := stream.read(_PIECE):
+                content += piece
+    except _DAMAGE as error:
+        raise zipfile.BadZipFile(str(error) or "it is damaged") from None
+    return bytes(content)
+
+
 def digest(path: Path) -> str:
     """Fingerprint of a file or folder; ``"absent"`` when there is none."""
     if path.is_dir():
@@ -150,3 +199,13 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 def _digest_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def safetensors_metadata(content: bytes) -> dict[str, Any]:
+    """The metadata in the header of a safetensors file whose tensors the library has read.
+
+    The library tells it only of files that it opens itself, and of those with a name in UTF-8 only.
+    """
+    size = int.from_bytes(content[:8], "little")
+    found: dict[str, Any] = json.loads(content[8 : 8 + size]).get("__metadata__") or {}
+    return found

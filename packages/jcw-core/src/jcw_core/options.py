@@ -15,16 +15,23 @@ from jcw_core.errors import JcwError, RecipeError
 
 T = TypeVar("T")
 
+TABLES = ("run", "network", "data", "device", "space")
+"""Tables of every recipe; the others belong to stages."""
+
 
 def option(
-    default: Any = MISSING, *, low: float | None = None, high: float | None = None, help: str = ""
+    default: Any = MISSING,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    help: str = "",
 ) -> Any:
-    """A dataclass field with a closed range and a line of help.
+    """A dataclass field with a closed range, or a lower end that it must be ``above``, and a line of help.
 
-    Without ``default`` the key must be given. ``low`` and ``high`` hold for numbers, and for each
-    number of a tuple.
+    Without ``default`` the key must be given. The range holds for numbers, and for each number of a tuple.
     """
-    return field(default=default, metadata={"low": low, "high": high, "help": help})
+    return field(default=default, metadata={"low": low, "high": high, "above": above, "help": help})
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +168,10 @@ def _checked(hint: Any, value: Any, one: Field[Any], key: str, where: Location, 
 
 
 def _scalar(hint: Any, value: Any, one: Field[Any], key: str, where: Location) -> Any:
+    if isinstance(value, str) and "\0" in value:  # which ends a text for all that is not Python
+        raise where.error(key, f"{value!r} holds a NUL character; leave it out")
     if hint is Path and isinstance(value, str):
-        return (where.path.parent / value).resolve()
+        return _resolved(value, key, where)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         value = _as_float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
@@ -170,11 +179,21 @@ def _scalar(hint: Any, value: Any, one: Field[Any], key: str, where: Location) -
     if isinstance(value, float) and not math.isfinite(value):
         raise where.error(key, f"{value} is impossible; expected a finite number")
     if isinstance(value, (int, float)):
-        low, high = one.metadata.get("low"), one.metadata.get("high")
+        low, high, above = (one.metadata.get(end) for end in ("low", "high", "above"))
+        if above is not None and value <= above:
+            raise where.error(key, f"{value} is impossible; expected more than {above}")
         if (low is not None and value < low) or (high is not None and value > high):
             bounds = f"at least {low}" if high is None else f"from {low} to {high}"
             raise where.error(key, f"{value} is impossible; expected {bounds}")
     return value
+
+
+def _resolved(value: str, key: str, where: Location) -> Path:
+    """The path that ``value`` stands for, from the recipe's folder."""
+    try:
+        return (where.path.parent / value).resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # links in a circle, say
+        raise where.error(key, f"{value!r} is no path ({error}); give another") from None
 
 
 def _as_float(value: int) -> float:

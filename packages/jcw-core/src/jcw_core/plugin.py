@@ -54,10 +54,10 @@ def jcw_register_exporters() -> Sequence[Exporter]:
 
 @hookimpl
 def jcw_register_objectives() -> Sequence[Objective]:
-    """Error and loss, as the supernet estimates them."""
-    from jcw_core.supernet.objective import ERROR, LOSS
+    """Error, loss and distance from the dense network, as the supernet estimates them."""
+    from jcw_core.supernet.objective import DISTANCE, ERROR, LOSS
 
-    return [ERROR, LOSS]
+    return [ERROR, LOSS, DISTANCE]
 
 
 @hookimpl

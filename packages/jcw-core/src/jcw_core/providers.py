@@ -4,6 +4,7 @@ PLUGINS = {
     "supernet": "jcw-core[supernet]",
     "error": "jcw-core[supernet]",
     "loss": "jcw-core[supernet]",
+    "distance": "jcw-core[supernet]",
     "profile": "jcw-latency",
     "measure": "jcw-latency",
     "latency": "jcw-latency",
@@ -26,5 +27,6 @@ COMMANDS = {
     "check": "jcw-latency",
     "table": "jcw-latency",
     "kernels": "jcw-kernels",
+    "search": "jcw-retrain",
 }
 """By name of a command of ``jcw``."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, TypeVar
@@ -11,6 +13,7 @@ import pluggy
 
 from jcw_core import hookspecs, providers
 from jcw_core.errors import PluginError
+from jcw_core.plugin_checks import check_distinct, check_members
 from jcw_core.protocols import (
     Backbone,
     DatasetPlugin,
@@ -87,24 +90,38 @@ class Registry:
 
     def add(self, name: str, plugin: object, origin: str | None = None) -> None:
         """Register one plugin; a broken one is recorded in ``failures``."""
-        try:
-            self._manager.register(plugin, name)
-            self._manager.check_pending()
-        except (ValueError, pluggy.PluginValidationError) as error:
-            self.failures[name] = str(error)
-            if self._manager.has_plugin(name):
-                self._manager.unregister(name=name)
-            return
         self._origin[name] = origin or name
+        with self._noting(name):
+            try:
+                self._manager.register(plugin, name)
+                self._manager.check_pending()
+            except BaseException:
+                with suppress(Exception):
+                    self._manager.unregister(name=name)
+                raise
 
     def _load(self, point: EntryPoint) -> None:
         distribution = point.dist.name if point.dist else point.value
-        try:
+        with self._noting(f"{point.name} ({distribution})"):
             plugin = point.load()
-        except (Exception, SystemExit) as error:  # a plugin may fail in any way, and take no other down
-            self.failures[f"{point.name} ({distribution})"] = f"{type(error).__name__}: {error}"
-            return
-        self.add(f"{distribution}:{point.name}", plugin, distribution)
+            self.add(f"{distribution}:{point.name}", plugin, distribution)
+
+    @contextmanager
+    def _noting(self, plugin: str, hook: str = "") -> Iterator[None]:
+        """Note why a plugin fails while it is imported, registered or asked by ``hook``.
+
+        It may fail in any way, and takes no other down. What it prints is kept from standard output,
+        which is for what the command was asked for.
+        """
+        try:
+            with redirect_stdout(sys.stderr):
+                yield
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            reason = f"{hook}: {_reason(error)}" if hook else _reason(error)
+            before = self.failures.get(plugin)
+            self.failures[plugin] = f"{before}; {reason}" if before else reason
 
     def _family(self, kind: str, hook: str) -> PluginFamily[Any]:
         members: dict[str, Named] = {}
@@ -120,12 +137,11 @@ class Registry:
     def _collect(self, hook: str) -> Iterable[tuple[str, Named, str]]:
         for implementation in getattr(self._manager.hook, hook).get_hookimpls():
             origin = self._origin[implementation.plugin_name]
-            try:
-                found = [(str(member.name), member, origin) for member in implementation.function()]
-            except (Exception, SystemExit) as error:  # as in _load
-                self.failures[implementation.plugin_name] = f"{hook}: {type(error).__name__}: {error}"
-                continue
-            yield from found
+            found: Iterable[Named] = ()
+            with self._noting(implementation.plugin_name, hook):
+                found = check_members(hook, implementation.function())
+            for member in found:
+                yield str(member.name), member, origin
 
     @cached_property
     def backbones(self) -> PluginFamily[Backbone]:
@@ -160,7 +176,9 @@ class Registry:
     @cached_property
     def stages(self) -> PluginFamily[Stage]:
         """Steps of a run."""
-        return self._family("stage", "jcw_register_stages")
+        family = self._family("stage", "jcw_register_stages")
+        check_distinct(family, family.origins)
+        return family
 
     @cached_property
     def report_sections(self) -> PluginFamily[ReportSection]:
@@ -181,3 +199,13 @@ def _entry_points() -> list[EntryPoint]:
     """Entry points in an order that does not depend on the file system; the core comes first."""
     points = entry_points(group=hookspecs.PROJECT)
     return sorted(points, key=lambda p: (p.name != "core", p.dist.name if p.dist else "", p.name))
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in the words of an error that a plugin may have made itself."""
+    if isinstance(error, (PluginError, pluggy.PluginValidationError)):
+        return str(error)
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__

@@ -53,7 +53,7 @@ def test_a_copy_computes_the_same_and_trains_on_its_own(again, network: Network,
     np.testing.assert_array_equal(logits(module, images), before[None])
 
 
-def test_averages(network: Network) -> None:
+def test_torch_averages_a_slimmable_network(network: Network) -> None:
     module = Slimmable(network, np.random.default_rng(0))
     average = AveragedModel(module)
     first = module.weights()
@@ -68,7 +68,7 @@ def test_averages(network: Network) -> None:
     assert average.eval()(images).shape == (2, network.num_classes)
 
 
-def test_another_process(network: Network, space: SearchSpace) -> None:
+def test_a_module_computes_the_same_in_another_process(network: Network, space: SearchSpace) -> None:
     rng = np.random.default_rng(0)
     module = Slimmable(network, rng)
     images = torch.from_numpy(rng.normal(size=(3, *network.input_shape)).astype("f4"))

@@ -72,7 +72,7 @@ def values_and_gradients(
 
 @given(networks() | tangles(), st.integers(0, 2**32 - 1))
 @example(read_through_a_view(), 0)
-def test_overwriting_changes_nothing(network: Network, seed: int) -> None:
+def test_activations_in_place_change_no_value_and_no_gradient(network: Network, seed: int) -> None:
     rng = np.random.default_rng(seed)
     weights, images = random_weights(network, rng), rng.normal(size=(2, *network.input_shape))
     logits, gradients = values_and_gradients(network, weights, images)

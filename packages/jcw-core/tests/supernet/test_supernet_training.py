@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import math
+import os
 import resource
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from supernet_samples import Blobs, residual
 
 from jcw_core.errors import DataError, FormatError, JcwError
+from jcw_core.formats.safetensors_file import SafetensorsExporter, load_model
 from jcw_core.network.architecture import Architecture
+from jcw_core.network.model import Model
 from jcw_core.space.space import SearchSpace
+from jcw_core.supernet.draws import Draws
 from jcw_core.supernet.evaluation import score_network, score_subnetwork
 from jcw_core.supernet.sharing import Sharing
 from jcw_core.training import checkpoint
 from jcw_core.training.batches import FixedImages, TrainingImages, augment
-from jcw_core.training.loop import Training, learning_rate
+from jcw_core.training.loop import Method, Subnetworks, Training
 from jcw_core.training.module import Slimmable
+from jcw_core.training.optimizer import learning_rate
 from jcw_core.training.options import Arithmetic, Augmentation, TrainingOptions
 from jcw_core.training.precision import computing, has_bf16
-
-KINDS = {"width": "widths", "density": "densities"}
 
 
 def test_bf16_is_close_to_fp32(dataset: Blobs) -> None:
@@ -62,8 +70,62 @@ def test_divergence_names_the_learning_rate(dataset: Blobs, tmp_path: Path) -> N
     module = Slimmable(residual(), np.random.default_rng(0))
     images = TrainingImages(dataset, Augmentation(), Arithmetic())
     options = TrainingOptions(epochs=3, batch_size=20, lr=1e30)
-    with pytest.raises(JcwError, match="lower lr"):
+    with pytest.raises(JcwError, match=r"layer '.*' is not finite; lower lr"):
         Training(module, images, options, Arithmetic(), np.random.default_rng, tmp_path / "c").run()
+
+
+LEARNING = [node.name for node in residual() if node.op in ("conv2d", "batch_norm", "linear")]
+
+
+class Spoiling(Method):
+    """Puts a number into the weights or the gradient of a layer at a step, or has the step make it infinite."""
+
+    def __init__(self, module: Slimmable, layer: str, kind: str, value: float, step: int) -> None:
+        self._weight = module.get_parameter(f"{layer}.weight")
+        self._kind, self._value, self._left = kind, value, step
+
+    def subnetworks(self, epoch: int, steps: int, rng: np.random.Generator) -> Iterator[Subnetworks]:
+        for whole in super().subnetworks(epoch, steps, rng):
+            self._left -= 1
+            if self._left == 0 and self._kind == "output":
+                self._weight.data.flatten()[0] = self._value
+            yield whole
+
+    def adjust_gradients(self) -> None:
+        assert self._weight.grad is not None
+        if self._left == 0 and self._kind == "gradient":
+            self._weight.grad.flatten()[0] = self._value
+        if self._left == 0 and self._kind == "update":
+            self._weight.data.flatten()[0], self._weight.grad.flatten()[0] = self._value, -1e38
+
+
+@pytest.mark.parametrize("layer", LEARNING)
+@pytest.mark.parametrize(
+    ("kind", "value", "lr", "step", "said"),
+    [
+        ("output", math.inf, 1e-3, 6, "the output of layer {!r}"),
+        ("output", math.nan, 1e-3, 10, "the output of layer {!r}"),
+        ("gradient", math.inf, 1e-3, 6, "the gradient of layer {!r}"),
+        ("gradient", math.nan, 1e-3, 10, "the gradient of layer {!r}"),
+        # A finite gradient after which the weight is infinite, in the last step of an epoch.
+        ("update", 3.4028e38, 1e-3, 10, "what layer {!r} has learnt"),
+    ],
+)
+def test_divergence_names_the_layer_and_keeps_the_last_good_epoch(
+    dataset: Blobs, tmp_path: Path, layer: str, kind: str, value: float, lr: float, step: int, said: str
+) -> None:
+    module = Slimmable(residual(), np.random.default_rng(0))
+    images = TrainingImages(dataset, Augmentation(), Arithmetic())
+    options = TrainingOptions(epochs=3, batch_size=40, lr=lr, annealing="constant", momentum=0.0)
+    spoiling = Spoiling(module, layer, kind, value, step)
+    path = tmp_path / "c"
+    with pytest.raises(JcwError) as error:
+        Training(module, images, options, Arithmetic(), np.random.default_rng, path, method=spoiling).run()
+    assert f"diverged in epoch 2: {said.format(layer)}" in str(error.value)
+    assert f"{path} keeps epoch 1" in str(error.value)
+    tensors, note = checkpoint.load(path)
+    assert note == {"epochs": 1}
+    assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
 def test_too_few_images(dataset: Blobs) -> None:
@@ -129,18 +191,65 @@ def test_training_follows_the_equations_of_sgd(
 def test_every_parent_is_trained_as_often(space: SearchSpace) -> None:
     rng = np.random.default_rng(0)
     parents = np.unique(space.sample(6, rng), axis=0)
-    drawn = list(Sharing(space, parents).subnetworks(600, rng))
+    draws = Sharing(Draws(space, population=parents))
+    drawn = [architecture for (architecture,) in draws.subnetworks(0, 600, rng)]
     counts = [drawn.count(space.architecture(row)) for row in parents]
     assert sum(counts) == 600
     # Six standard deviations of a binomial count.
     assert max(abs(count - 600 / len(parents)) for count in counts) < 6 * (600 / len(parents)) ** 0.5
 
 
-def test_without_parents_the_whole_space_is_trained(space: SearchSpace) -> None:
-    drawn = list(Sharing(space).subnetworks(300, np.random.default_rng(0)))
-    for variable in space.variables:
-        values = [getattr(a, KINDS[variable.kind])[variable.name] for a in drawn]
-        assert (min(values), max(values)) == (variable.low, variable.high)
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_a_sandwich_adds_up_the_gradients_of_its_networks_and_the_largest_teaches(
+    dataset: Blobs, tmp_path: Path, smoothing: float
+) -> None:
+    space = SearchSpace.of(residual())
+    draws = Draws(space, rule="sandwich")
+    options = TrainingOptions(epochs=1, batch_size=200, lr=0.1, momentum=0.0, label_smoothing=smoothing)
+    images = TrainingImages(dataset, Augmentation(), Arithmetic())
+    module, ours = (Slimmable(residual(), np.random.default_rng(0)) for _ in range(2))
+    sharing, rng = Sharing(draws), np.random.default_rng
+    Training(module, images, options, Arithmetic(), rng, tmp_path / "c", method=sharing).run()
+    generator = np.random.default_rng(0)
+    ((largest, *others),) = sharing.subnetworks(0, 1, generator)
+    ((batch, labels),) = images.epoch(200, generator)
+    assert len(others) == 3
+    log_softmax = ours(batch, largest).log_softmax(1)
+    targets = (1 - smoothing) * torch.eye(5)[labels] + smoothing / 5
+    loss = -(targets * log_softmax).sum(1).mean()
+    taught = log_softmax.detach().exp()
+    loss = loss - sum((taught * ours(batch, one).log_softmax(1)).sum(1).mean() for one in others)
+    gradients = torch.autograd.grad(loss, list(ours.parameters()))
+    for (name, parameter), gradient in zip(ours.named_parameters(), gradients, strict=True):
+        expected = parameter.detach() - 0.1 * gradient
+        torch.testing.assert_close(module.get_parameter(name).detach(), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("decay", [0.5, 0.97])
+def test_averaged_weights_are_the_moving_average_of_every_step(
+    dataset: Blobs, tmp_path: Path, decay: float
+) -> None:
+    images = TrainingImages(dataset, Augmentation(), Arithmetic())
+    options = TrainingOptions(epochs=3, batch_size=40, lr=0.05, annealing="constant")
+    seen: list[dict[str, torch.Tensor]] = []
+
+    class Watching(Method):
+        def adjust_gradients(self) -> None:
+            seen.append({name: p.detach().double() for name, p in plain.named_parameters()})
+
+    plain, averaged = (Slimmable(residual(), np.random.default_rng(0)) for _ in range(2))
+    rng = np.random.default_rng
+    Training(plain, images, options, Arithmetic(), rng, tmp_path / "p", method=Watching()).run()
+    seen.append({name: p.detach().double() for name, p in plain.named_parameters()})
+    Training(averaged, images, replace(options, ema=decay), Arithmetic(), rng, tmp_path / "a").run()
+    for name, parameter in averaged.named_parameters():
+        average = seen[0][name]
+        for step, weights in enumerate(seen[1:]):
+            kept = min(decay, (1 + step) / (10 + step))
+            average = kept * average + (1 - kept) * weights[name]
+        torch.testing.assert_close(parameter.detach().double(), average, rtol=1e-4, atol=1e-6)
+        assert not torch.equal(parameter, plain.get_parameter(name))
+    assert len(seen) == 1 + 15
 
 
 def test_augmentation_moves_and_mirrors_whole_images() -> None:
@@ -190,3 +299,35 @@ def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
         checkpoint.load(path)
     with pytest.raises(FormatError, match="no such file"):
         checkpoint.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "note", [{}, {"epochs": None}, {"epochs": "2"}, {"epochs": [2]}, {"epochs": True}, {"epochs": -1}, [], 3, None]
+)  # fmt: skip
+def test_a_checkpoint_that_does_not_say_its_epochs(dataset: Blobs, tmp_path: Path, note: Any) -> None:
+    path = tmp_path / "c.safetensors"
+    module = Slimmable(residual(), np.random.default_rng(0))
+    images = TrainingImages(dataset, Augmentation(), Arithmetic())
+    options = TrainingOptions(epochs=1, batch_size=20, lr=0.1)
+    training = Training(module, images, options, Arithmetic(), np.random.default_rng, path)
+    training.run()
+    checkpoint.save(path, checkpoint.load(path)[0], note)
+    with pytest.raises(FormatError, match=r"c\.safetensors.*delete it and run again"):
+        training.run()
+
+
+@given(name=st.binary(min_size=1, max_size=20).filter(lambda name: not {0, ord("/")} & set(name)))
+@settings(max_examples=30)
+def test_checkpoints_and_models_lie_in_files_of_any_name(tmp_path: Path, name: bytes) -> None:
+    path = tmp_path / os.fsdecode(b"run-" + name) / os.fsdecode(name + b".safetensors")
+    checkpoint.save(path, {"a": torch.arange(3.0), "none": torch.ones(0, 2)}, {"epochs": 2})
+    tensors, note = checkpoint.load(path)
+    assert note == {"epochs": 2}
+    assert torch.equal(tensors["a"], torch.arange(3.0))
+    assert tensors["none"].shape == (0, 2)
+    network = residual()
+    model = Model(network, Slimmable(network, np.random.default_rng(0)).weights())
+    SafetensorsExporter().export(model, path)
+    read = load_model(path)
+    assert read.network == network
+    assert all(np.array_equal(read.weights[name], array) for name, array in model.weights.items())

@@ -17,7 +17,7 @@ struct Error : std::runtime_error {
   explicit Error(const std::string& what) : std::runtime_error(printable(what)) {}
 };
 
-// A model file that is damaged, hostile or of another kind.
+// A model file that is damaged, malformed or of another kind.
 struct FormatError : Error {
   using Error::Error;
 };

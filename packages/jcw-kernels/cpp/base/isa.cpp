@@ -1,3 +1,4 @@
+// Finding the instruction sets of this build and this processor.
 #include "base/isa.hpp"
 
 #include <cstdlib>

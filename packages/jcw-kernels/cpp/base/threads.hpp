@@ -1,12 +1,14 @@
 // A few threads that all run one function at a time.
 #pragma once
 
-#include <atomic>
+#include <sys/types.h>
+
 #include <functional>
-#include <thread>
-#include <vector>
+#include <memory>
 
 namespace jcw {
+
+class Crew;
 
 class Threads {
  public:
@@ -16,20 +18,19 @@ class Threads {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  int count() const { return static_cast<int>(workers_.size()) + 1; }
+  int count() const { return count_; }
 
-  // Calls work(part) once for every part in [0, count()) and returns when all are done.
+  // Calls work(part) once for every part in [0, count()) and returns when all are done. Threads that the system does not
+  // run at the moment are not waited for: the others take their parts.
   void run(const std::function<void(int)>& work);
 
- private:
-  void serve(int part);
-  void stop();
+  // Starts the threads anew in a child of fork(), which has only the one that called it. Throws DeviceError.
+  void restart_after_fork();
 
-  std::vector<std::thread> workers_;
-  const std::function<void(int)>* work_ = nullptr;
-  std::atomic<unsigned> round_{0};
-  std::atomic<int> pending_{0};
-  std::atomic<bool> stop_{false};
+ private:
+  int count_;
+  pid_t process_;
+  std::unique_ptr<Crew> crew_;  // of all but the caller; null where there are none
 };
 
 }  // namespace jcw

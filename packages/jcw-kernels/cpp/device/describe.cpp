@@ -1,3 +1,4 @@
+// The processor's name from /proc/cpuinfo and the device tree.
 #include "device/describe.hpp"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-// What this machine is.
+// The name of this machine's processor, and text as JSON.
 #pragma once
 
 #include <string>

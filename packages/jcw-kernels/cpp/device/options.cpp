@@ -1,3 +1,4 @@
+// Reading the command line of jcw-device.
 #include "device/options.hpp"
 
 #include <charconv>

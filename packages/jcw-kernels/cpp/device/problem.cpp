@@ -1,3 +1,4 @@
+// Reading a layer problem, and building the network around it.
 #include "device/problem.hpp"
 
 #include <algorithm>
@@ -5,15 +6,13 @@
 #include <random>
 
 #include "base/error.hpp"
+#include "base/ranges.hpp"
 #include "model/json.hpp"
 #include "model/shapes.hpp"
 
 namespace jcw {
 namespace {
 
-constexpr int kLargestSize = 1 << 16;
-constexpr std::int64_t kLargestTensor = 1 << 28;
-constexpr int kGroup = 4;
 constexpr std::size_t kPool = 1 << 16;
 
 constexpr std::array kActivations = {"relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"};
@@ -60,13 +59,13 @@ class Weights {
   // jcw_core.network.weight_groups does: rounded, at least one above density 0.
   void fill(Unit& unit, double density) {
     const auto rows = static_cast<std::size_t>(unit.out_channels), positions = static_cast<std::size_t>(unit.positions());
-    if (static_cast<std::int64_t>(rows) * unit.positions() > kLargestTensor) throw FormatError("too many weights");
+    if (unit.weights() > kLargestTensor) throw FormatError("too many weights");
     unit.bias.assign(rows, 0.5f);
     unit.weight.assign(rows * positions, 0.0f);
     if (density <= 0) return;
     // By channel nothing is pruned; one that is ungrouped, of one channel, is a convolution like any other.
     const bool by_channel = unit.depthwise() && unit.groups > 1;
-    const std::vector<bool> kept = keep((rows + kGroup - 1) / kGroup * positions, by_channel ? 1.0 : density);
+    const std::vector<bool> kept = keep(divide_up(rows, kGroup) * positions, by_channel ? 1.0 : density);
     for (std::size_t i = 0; i < unit.weight.size(); ++i)
       if (kept[i / positions / kGroup * positions + i % positions]) unit.weight[i] = pool_[i % kPool];
   }

@@ -1,3 +1,4 @@
+// Timing layers and models in rounds.
 #include "device/rounds.hpp"
 
 #include <algorithm>

@@ -1,5 +1,9 @@
-// Convolution by groups of R adjacent output channels: load N vectors of one shifted input plane, feed
-// R rows of accumulators. Sparse layers use R = 4, the weight group of the paper.
+// Convolution over flat runs of pixels. With p = y * row + x a pixel of the output and the same place in any input plane,
+//     out[o][p] = activation(bias[o] + residual[o][p] + sum over kept (i, ky, kx) of w[o][i][ky][kx] * in[i][p + offset])
+//     offset = (ky - padding_y) * row + kx - padding_x
+// at a stride of one; zeros between the rows and planes are the padding. At other strides in[i] are planes of phases, in which
+// offsets are found likewise (model/windows.hpp). R adjacent output channels o share each load: N vectors of pixels feed R rows
+// of N accumulators. Sparse layers use R = 4, the weight group of the paper, and leave out groups whose four weights are zero.
 #pragma once
 
 #include "tile.inl"

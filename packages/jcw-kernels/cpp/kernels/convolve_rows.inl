@@ -1,5 +1,7 @@
-// Dense convolution row by row: lanes hold output channels and a pixel is one factor for all of them, so no pad column
-// is computed. At the end the sums are transposed to planes. For instruction sets with rows_vectors.
+// Dense convolution row by row, the sum of convolve.inl turned around: for one pixel p and a vector of output channels o,
+//     out[o..][p] = activation(bias[o..] + residual[o..][p] + sum over (i, ky, kx) of w[i][ky][kx][o..] * in[i][p + offset])
+// so that a pixel is one factor for all lanes and no pad column is computed. At the end the sums are transposed to planes.
+// For instruction sets with rows_vectors.
 #pragma once
 
 #include "tile.inl"

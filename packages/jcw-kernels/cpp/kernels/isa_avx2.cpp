@@ -1,3 +1,4 @@
+// The table of all kernels as AVX2 runs them.
 #include <cstddef>
 #include <cstdint>
 

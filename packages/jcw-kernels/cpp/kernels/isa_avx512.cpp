@@ -1,3 +1,4 @@
+// The table of all kernels as AVX-512 runs them.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,3 +1,4 @@
+// The table of all kernels as portable code runs them.
 #include <cstddef>
 #include <cstdint>
 

@@ -147,9 +147,8 @@ struct GlobalMean {
   int run, pixels;
 };
 
-// Ranges are half open. Pixels are given in blocks of kBlock.
-struct Kernels {
-  const char* name;
+// Sizes of the tiles of one instruction set, and what was measured of them.
+struct Tuning {
   int width;           // floats per vector
   int tile_vectors;    // vectors per channel of the sparse tile
   int dense_channels;  // output channels per group of the dense tile
@@ -167,6 +166,12 @@ struct Kernels {
   // tile; the number of tiles that fewer take as long as, because weights arrive no faster; and bytes of points that
   // a tile passes over before it is the next group's turn. Measured.
   double winograd_transform, winograd_tiles, winograd_cache;
+};
+
+// Ranges are half open. Pixels are given in blocks of kBlock.
+struct Kernels {
+  const char* name;
+  Tuning tuning;
   void (*convolve)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*convolve_dense)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   // Null where convolve_dense is the faster one everywhere.

@@ -1,4 +1,4 @@
-// What touches every pixel once: element-wise operations, changes of layout, means.
+// Element-wise operations, copies between layouts and means: kernels that touch every pixel once.
 #pragma once
 
 #include "tile.inl"

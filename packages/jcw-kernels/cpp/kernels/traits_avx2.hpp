@@ -31,6 +31,7 @@ struct Isa {
   static vec set(float x) { return _mm256_set1_ps(x); }
   static vec fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
   static vec max(vec bound, vec x) { return _mm256_max_ps(bound, x); }  // NaN in x passes
+  static vec largest(vec a, vec b) { return _mm256_or_ps(max(a, b), max(b, a)); }  // NaN in either passes
   static vec min(vec bound, vec x) { return _mm256_min_ps(bound, x); }
   static vec mask(const std::uint32_t* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
   static vec keep(vec v, vec mask) { return _mm256_and_ps(v, mask); }

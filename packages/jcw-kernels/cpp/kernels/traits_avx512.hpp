@@ -36,6 +36,8 @@ struct Isa {
   }
   static vec fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
   static vec max(vec bound, vec x) { return _mm512_max_ps(bound, x); }  // NaN in x passes
+  // NaN in either passes.
+  static vec largest(vec a, vec b) { return _mm512_mask_max_ps(a, _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q), a, b); }
   static vec min(vec bound, vec x) { return _mm512_min_ps(bound, x); }
   static vec mask(const std::uint32_t* p) { return _mm512_loadu_ps(p); }
   static vec keep(vec v, vec mask) { return _mm512_and_ps(v, mask); }

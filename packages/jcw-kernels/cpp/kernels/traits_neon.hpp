@@ -32,6 +32,7 @@ struct Isa {
   static vec set(float x) { return vdupq_n_f32(x); }
   static vec fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
   static vec max(vec bound, vec x) { return vmaxq_f32(bound, x); }
+  static vec largest(vec a, vec b) { return max(a, b); }  // NaN in either passes
   static vec min(vec bound, vec x) { return vminq_f32(bound, x); }
   static uint32x4_t mask(const std::uint32_t* p) { return vld1q_u32(p); }
   static vec keep(vec v, uint32x4_t mask) {

@@ -1,4 +1,7 @@
-// Depthwise convolution and max pooling: taps of one plane, as shifted start addresses.
+// Depthwise convolution, mean and max pooling with any window and stride, by taps as shifted start addresses:
+//     out[c][p] = activation(bias[c] + residual[c][p] + sum over k of w[c][k] * in[c][p + offset[k]])
+//     out[c][p] = activation(max over k of in[c][p + offset[k]])
+// for pixels p of the flat run of a plane; offsets are those of convolve.inl. A mean has equal weights. NaN passes both.
 #pragma once
 
 #include "tile.inl"
@@ -37,7 +40,7 @@ struct WindowedTiles {
       for (int k = 1; k < window.taps; ++k) {
         JCW_UNROLL
         for (int n = 0; n < N; ++n)
-          tile.sum[0][n] = Isa::max(tile.sum[0][n], Isa::load(in + window.offsets[k] + n * Isa::width));
+          tile.sum[0][n] = Isa::largest(tile.sum[0][n], Isa::load(in + window.offsets[k] + n * Isa::width));
       }
     }
     finish<1, N>(tile, window.target, channel, pixel);

@@ -1,5 +1,7 @@
-// Depthwise convolution with a window of 3 x 3 and a stride of two where a vector holds two rows of the output: half
-// the multiplications of strips. For instruction sets with pairs_rows.
+// Depthwise convolution with a window of 3 x 3 and a stride of two where a vector holds two rows of the output:
+//     out[c][y][x] = activation(bias[c] + residual[c][y][x]
+//                               + sum over ky, kx of w[c][ky][kx] * in[c][2 y + ky - padding_y][2 x + kx - padding_x])
+// for y and y + 1 at once, with half the multiplications of strips. For instruction sets with pairs_rows.
 #pragma once
 
 #include "tile.inl"

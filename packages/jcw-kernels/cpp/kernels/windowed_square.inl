@@ -1,5 +1,7 @@
-// Depthwise convolution with a square window and a stride of one, in flat runs or in strips. Most unaligned
-// loads cross cache lines, so each kernel row is loaded once and slid along by its taps in registers.
+// Depthwise convolution with a K x K window and a stride of one, in flat runs or in strips:
+//     out[c][y][x] = activation(bias[c] + residual[c][y][x]
+//                               + sum over ky, kx of w[c][ky][kx] * in[c][y + ky - padding_y][x + kx - padding_x])
+// Most unaligned loads cross cache lines, so each kernel row is loaded once and slid along by its taps in registers.
 #pragma once
 
 #include "tile.inl"

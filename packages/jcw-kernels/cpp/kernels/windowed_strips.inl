@@ -1,5 +1,7 @@
-// Depthwise convolution and max pooling with a square window and a stride of one or two, from rows as they
-// lie. A strip of one plane is walked from top to bottom: each row is loaded once, slid along by its taps, and
+// Depthwise convolution and max pooling with a K x K window and a stride S of one or two, from rows as they lie:
+//     out[c][y][x] = activation(bias[c] + residual[c][y][x]
+//                               + sum over ky, kx of w[c][ky][kx] * in[c][S y + ky - padding_y][S x + kx - padding_x])
+// or the maximum over ky, kx instead of the sum. A strip of one plane is walked from top to bottom: each row is loaded once, slid along by its taps, and
 // added to all rows of the output that it meets.
 #pragma once
 
@@ -59,7 +61,7 @@ struct Strip {
       JCW_UNROLL
       for (int n = 0; n < N; ++n) {
         vec& sum = tile.sum[live][n];
-        sum = weighted ? Isa::fma(pixels[n], weight[weighted ? ky * K + kx : 0], sum) : Isa::max(sum, pixels[n]);
+        sum = weighted ? Isa::fma(pixels[n], weight[weighted ? ky * K + kx : 0], sum) : Isa::largest(sum, pixels[n]);
       }
     }
     if constexpr (live + 1 < kLive) meet<y, kx, live + 1>(pixels);

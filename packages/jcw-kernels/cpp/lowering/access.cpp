@@ -1,3 +1,4 @@
+// Choosing how a windowed unit reads its input.
 #include "lowering/access.hpp"
 
 #include "model/windows.hpp"

@@ -1,3 +1,4 @@
+// Placing tensors in memory, and asking the system for it.
 #include "lowering/arena.hpp"
 
 #include <sys/mman.h>
@@ -8,7 +9,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 
 #include "base/error.hpp"
 
@@ -21,11 +25,15 @@ constexpr std::int64_t kLargestArena = std::int64_t{1} << 31;  // floats
 // Padding is written anew only where that is little beside the pixels: one share in this many.
 constexpr std::int64_t kLeastPixelsPerPad = 12;
 
+// Large planes that live at the same time as another and are looked at to place that one. No network has as many, and with more
+// the work would grow as their square.
+constexpr std::size_t kMostNeighbours = 256;
+
 struct Slot {
   std::int64_t floats = 0;
   float fill = 0.0f;
   std::int64_t offset = 0;
-  bool free = false;
+  std::set<int>* free = nullptr;  // numbers of those of its layout that nobody uses
 };
 
 // Large planes go wherever memory is free.
@@ -35,10 +43,60 @@ struct Placed {
   std::int64_t floats, offset = 0;
 
   std::int64_t end() const { return offset + floats; }
-  bool lives_with(const Placed& other) const { return first <= other.last && other.first <= last; }
-  bool dirties(const Placed& other) const {
-    return offset < other.end() && other.offset < end() && (offset != other.offset || layout != other.layout);
+  bool lies_as(const Placed& other) const { return offset == other.offset && layout == other.layout; }
+};
+
+bool is_before(const Placed* a, const Placed* b) { return std::tie(a->offset, a->layout) < std::tie(b->offset, b->layout); }
+
+// Finds the planes that live at the same time as another: in a binary tree over the operations, a few nodes make up each
+// life.
+class Lives {
+ public:
+  explicit Lives(std::size_t operations) {
+    while (leaves_ < operations) leaves_ *= 2;
+    nodes_.resize(2 * leaves_);
   }
+
+  void add(const Placed& one) {
+    visit(one, 1, 0, leaves_, [&](Node& node, bool whole) { (whole ? node.living : node.below).push_back(&one); });
+  }
+
+  // In the order in which they lie in memory, some of them more than once. None where there are too many to look at.
+  std::optional<std::vector<const Placed*>> with(const Placed& one) {
+    std::vector<const Placed*> found;
+    bool all = true;
+    const auto take = [&](const std::vector<const Placed*>& some) {
+      all = all && found.size() + some.size() <= kMostNeighbours;
+      if (all) found.insert(found.end(), some.begin(), some.end());
+    };
+    visit(one, 1, 0, leaves_, [&](Node& node, bool whole) {
+      take(node.living);
+      if (whole) take(node.below);
+    });
+    if (!all) return std::nullopt;
+    std::sort(found.begin(), found.end(), is_before);
+    return found;
+  }
+
+ private:
+  struct Node {
+    std::vector<const Placed*> living, below;  // during all operations of the node, and of nodes below it
+  };
+
+  // Calls body(node, whether all of its operations are within the life) from the root down to nodes of which that is true.
+  template <class Body>
+  void visit(const Placed& one, std::size_t node, std::size_t begin, std::size_t end, const Body& body) {
+    if (one.last < begin || one.first >= end) return;
+    const bool whole = one.first <= begin && end <= one.last + 1;
+    body(nodes_[node], whole);
+    if (whole) return;
+    const std::size_t middle = (begin + end) / 2;
+    visit(one, 2 * node, begin, middle, body);
+    visit(one, 2 * node + 1, middle, end, body);
+  }
+
+  std::size_t leaves_ = 1;
+  std::vector<Node> nodes_;
 };
 
 bool is_large(const Tensor& tensor) {
@@ -67,7 +125,7 @@ class Planner {
     }
     place_large();
     place_slots();
-    if (plan_.floats > kLargestArena) throw DeviceError("the network needs more than 8 GB for its activations");
+    require_room(plan_.floats);
     return std::move(plan_);
   }
 
@@ -88,52 +146,77 @@ class Planner {
     const Tensor& tensor = lowered_.tensors[t];
     const std::string layout = tensor.flat ? "flat" : tensor.kind + " | " + tensor.layout.key();
     if (is_large(tensor)) {
-      large_.push_back({t, now, last_[t], layout, whole_blocks(tensor.layout.floats())});
+      large_.push_back({t, now, last_[t], layout, floats_of(tensor)});
       return;
     }
     if (slot_[t] >= 0) return;
-    std::vector<int>& pool = pools_[layout];
-    const auto free = std::find_if(pool.begin(), pool.end(), [&](int s) { return slots_[index(s)].free; });
-    if (free == pool.end()) {
+    std::set<int>& free = free_[layout];
+    if (free.empty()) {
       slots_.emplace_back();
-      pool.push_back(static_cast<int>(slots_.size()) - 1);
-      slot_[t] = pool.back();
-    } else {
-      slot_[t] = *free;
+      free.insert(whole(static_cast<std::int64_t>(slots_.size())) - 1);
     }
+    slot_[t] = free.extract(free.begin()).value();
     Slot& slot = slots_[index(slot_[t])];
-    slot.free = false;
-    slot.floats = std::max(slot.floats, whole_blocks(tensor.layout.floats()));
+    slot.free = &free;
+    slot.floats = std::max(slot.floats, floats_of(tensor));
     slot.fill = tensor.fill;
   }
 
   void release(std::size_t t, std::size_t now) {
-    if (slot_[t] >= 0 && last_[t] <= now) slots_[index(slot_[t])].free = true;
+    if (slot_[t] >= 0 && last_[t] <= now) slots_[index(slot_[t])].free->insert(slot_[t]);
   }
 
-  static std::int64_t whole_blocks(std::int64_t floats) { return (floats + kBlock - 1) / kBlock * kBlock; }
+  // Each of them within the limit, so that sums of them are 64-bit numbers.
+  static std::int64_t floats_of(const Tensor& tensor) {
+    const std::int64_t floats = whole_blocks(tensor.layout.floats());
+    require_room(floats);
+    return floats;
+  }
+
+  static void require_room(std::int64_t floats) {
+    if (floats > kLargestArena) throw DeviceError("the network needs more than 8 GB for its activations");
+  }
+
+  // The lowest offset that is free of the others, or behind all planes.
+  std::int64_t place(const Placed& tensor, const std::optional<std::vector<const Placed*>>& others) const {
+    if (!others) return plan_.floats;
+    std::int64_t offset = 0;
+    for (const Placed* there : *others) {
+      if (offset + tensor.floats <= there->offset) break;
+      offset = std::max(offset, there->end());
+    }
+    return offset;
+  }
 
   // The largest first, each at the lowest place that is free during its life.
   void place_large() {
     std::stable_sort(large_.begin(), large_.end(), [](const Placed& a, const Placed& b) { return a.floats > b.floats; });
-    for (std::size_t i = 0; i < large_.size(); ++i) {
-      Placed& tensor = large_[i];
-      for (bool moved = true; moved;) {
-        moved = false;
-        for (std::size_t other = 0; other < i; ++other) {
-          const Placed& there = large_[other];
-          if (!tensor.lives_with(there) || tensor.offset >= there.end() || there.offset >= tensor.end()) continue;
-          tensor.offset = there.end();
-          moved = true;
-        }
-      }
+    Lives lives(lowered_.operations.size() + 1);
+    for (Placed& tensor : large_) {
+      tensor.offset = place(tensor, lives.with(tensor));
+      lives.add(tensor);
       plan_.floats = std::max(plan_.floats, tensor.end());
       plan_.offset[tensor.tensor] = tensor.offset + lowered_.tensors[tensor.tensor].layout.lead();
     }
-    for (const Placed& one : large_)
-      for (const Placed& other : large_)
-        if (one.dirties(other)) plan_.dirty[one.tensor] = true;
+    find_dirty();
     if (plan_.floats) guard();
+  }
+
+  // Those that share memory with one that lies otherwise. Of tensors in the order in which they lie, one such that begins
+  // before is found by where the furthest of them ends, one that begins later by where the next begins.
+  void find_dirty() {
+    std::vector<const Placed*> sorted;
+    for (const Placed& one : large_) sorted.push_back(&one);
+    std::sort(sorted.begin(), sorted.end(), is_before);
+    std::int64_t furthest = 0;
+    for (auto begin = sorted.begin(), end = begin; begin != sorted.end(); begin = end) {
+      std::int64_t own = 0;
+      for (; end != sorted.end() && (*end)->lies_as(**begin); ++end) own = std::max(own, (*end)->end());
+      for (auto one = begin; one != end; ++one)
+        plan_.dirty[(*one)->tensor] =
+            furthest > (*begin)->offset || (end != sorted.end() && (*end)->offset < (*one)->end());
+      furthest = std::max(furthest, own);
+    }
   }
 
   void place_slots() {
@@ -157,7 +240,7 @@ class Planner {
   std::vector<int> slot_;
   std::vector<Slot> slots_;
   std::vector<Placed> large_;
-  std::map<std::string, std::vector<int>> pools_;
+  std::map<std::string, std::set<int>> free_;
   MemoryPlan plan_;
 };
 
@@ -188,7 +271,7 @@ void Arena::guard([[maybe_unused]] std::int64_t begin, [[maybe_unused]] std::int
 
 void Scratch::reserve(std::int64_t floats) {
   if (floats > kLargestArena) throw DeviceError("a layer needs more than 8 GB for what it computes with");
-  floats_ = std::max(floats_, (floats + kBlock - 1) / kBlock * kBlock);
+  floats_ = std::max(floats_, whole_blocks(floats));
 }
 
 void Scratch::allocate(int threads) {

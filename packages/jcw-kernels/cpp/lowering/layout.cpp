@@ -1,3 +1,4 @@
+// Sizes of layouts.
 #include "lowering/layout.hpp"
 
 #include <algorithm>
@@ -14,9 +15,9 @@ std::string Layout::key() const {
 Layout Layout::flat(std::int64_t size) {
   Layout layout;
   layout.planes = 1;
-  layout.width = static_cast<int>(size);
+  layout.width = whole(size);
   layout.row = size;
-  layout.plane = (size + kBlock - 1) / kBlock * kBlock;
+  layout.plane = whole_blocks(size);
   return layout;
 }
 
@@ -26,8 +27,9 @@ Layout Layout::padded(int planes, int height, int width, std::int64_t row, int p
   layout.height = height;
   layout.width = width;
   layout.row = row;
-  layout.gap = std::max<std::int64_t>(pad_rows * row + pad_columns, kBlock);
-  const std::int64_t blocks = layout.blocks() + (layout.gap + kBlock - 1) / kBlock;
+  layout.gap = std::max<std::int64_t>(plus(times(pad_rows, row), pad_columns), kBlock);
+  layout.tail = row;
+  const std::int64_t blocks = layout.blocks() + divide_up(layout.gap, kBlock);
   // An odd number of cache lines keeps planes from meeting in the same cache sets.
   layout.plane = (blocks | 1) * kBlock;
   return layout;

@@ -4,20 +4,25 @@
 #include <cstdint>
 #include <string>
 
+#include "base/checked.hpp"
+#include "base/ranges.hpp"
 #include "model/model.hpp"
 
 namespace jcw {
 
+inline std::int64_t whole_blocks(std::int64_t floats) { return divide_up(floats, kBlock) * kBlock; }
+
 // Rows are `row` floats apart; columns from `width` on are zero and pad the row to the left and the
-// right at once. `gap` floats before and after each plane are never written but with zeros.
+// right at once. `gap` floats before and after each plane are never written but with zeros. `tail` more lie behind the
+// last one: the last pixels of a run are read under all taps at once, even those that only count at the begin of a row.
 struct Layout {
   int planes = 0, height = 1, width = 1;
-  std::int64_t row = 1, gap = 0, plane = 1;
+  std::int64_t row = 1, gap = 0, plane = 1, tail = 0;
 
-  std::int64_t run() const { return height * row; }  // flat pixels of one plane
-  int blocks() const { return static_cast<int>((run() + kBlock - 1) / kBlock); }
-  std::int64_t lead() const { return (gap + kBlock - 1) / kBlock * kBlock; }
-  std::int64_t floats() const { return lead() + planes * plane + gap + 5 * kBlock; }
+  std::int64_t run() const { return times(height, row); }  // flat pixels of one plane
+  int blocks() const { return whole(divide_up(run(), kBlock)); }
+  std::int64_t lead() const { return whole_blocks(gap); }
+  std::int64_t floats() const { return plus(lead() + gap + tail + 5 * kBlock, times(planes, plane)); }
 
   // Tensors with the same key may take turns in one buffer: their zeros are in the same places.
   std::string key() const;

@@ -1,3 +1,4 @@
+// Lowering: layouts of all tensors, copies between them, operations in order.
 #include "lowering/lower.hpp"
 
 #include <algorithm>
@@ -45,8 +46,12 @@ class Lowering {
     }
   }
 
+  // On the way, halves the path: chains of thousands of sums would make it as long.
   int root(int t) {
-    while (tensor(t).row_class != t) t = tensor(t).row_class;
+    while (tensor(t).row_class != t) {
+      tensor(t).row_class = tensor(tensor(t).row_class).row_class;
+      t = tensor(t).row_class;
+    }
     return t;
   }
 
@@ -84,7 +89,7 @@ class Lowering {
       case Access::by_two: return need_margin(u.inputs[0], plain_margin_of(u));
       case Access::phases: case Access::bands: break;
     }
-    if (!tensor(out).flat) need_row(out, (u.in.width + u.stride.x - 1) / u.stride.x + margin.columns);
+    if (!tensor(out).flat) need_row(out, divide_up(u.in.width, u.stride.x) + margin.columns);
   }
 
   void set_layouts() {
@@ -155,12 +160,12 @@ class Lowering {
     const Unit& u = unit(i);
     if (access_of(model_, u) != Access::phases) return u.inputs[0];
     const Margin margin = margin_of(u);
-    const int width = (u.in.width + u.stride.x - 1) / u.stride.x;
+    const int width = divide_up(u.in.width, u.stride.x);
     Tensor made;
     if (u.op == Op::max_pool) made.fill = -std::numeric_limits<float>::infinity();
     const std::int64_t row = std::max<std::int64_t>(width + margin.columns, tensor(i + 1).flat ? 0 : tensor(i + 1).layout.row);
     made.layout = Layout::padded(u.in.channels * static_cast<int>(phases.size()),
-                                 (u.in.height + u.stride.y - 1) / u.stride.y, width, row, margin.rows, margin.columns);
+                                 divide_up(u.in.height, u.stride.y), width, row, margin.rows, margin.columns);
     return copy(i, u.inputs[0], u.stride, phases, made);
   }
 

@@ -1,3 +1,4 @@
+// Finding the units that run together.
 #include "lowering/pairing.hpp"
 
 #include "lowering/access.hpp"

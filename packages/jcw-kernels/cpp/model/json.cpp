@@ -1,3 +1,4 @@
+// Parsing JSON.
 #include "model/json.hpp"
 
 #include <charconv>
@@ -9,6 +10,44 @@ namespace jcw {
 namespace {
 
 constexpr int kDeepest = 32;
+// A value takes up to 40 bytes of memory, one with a key 72, and a list of them twice that while it grows. So there must
+// not be one for every few bytes of text: the headers of models have 10 and 19 bytes for each.
+constexpr std::size_t kFew = 4096, kValueBytes = 5, kMemberBytes = 8;
+
+// Throws where reading the text would take many times its size.
+void check_density(std::string_view text) {
+  std::size_t values = 0, members = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\') ++i;
+    else if (c == '"') quoted = !quoted;
+    else if (!quoted && (c == ',' || c == '[' || c == '{')) ++values;
+    else if (!quoted && c == ':') ++members;
+  }
+  if (values > kFew + text.size() / kValueBytes || members > kFew + text.size() / kMemberBytes)
+    throw FormatError("JSON of " + std::to_string(text.size()) + " bytes with more values than a header has");
+}
+
+// Whether text is UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF.
+bool is_utf8(std::string_view text) {
+  const auto at = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned lead = at(i), next = at(i + 1);
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    if (lead < 0xC2 || lead > 0xF4) return false;
+    if ((lead == 0xE0 && next < 0xA0) || (lead == 0xED && next > 0x9F)) return false;
+    if ((lead == 0xF0 && next < 0x90) || (lead == 0xF4 && next > 0x8F)) return false;
+    const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    for (std::size_t k = 1; k < length; ++k)
+      if ((at(i + k) & 0xC0) != 0x80) return false;
+    i += length;
+  }
+  return true;
+}
 
 class Reader {
  public:
@@ -100,6 +139,7 @@ class Reader {
       const char c = text_[at_];
       if (c == '"') {
         ++at_;
+        if (!is_utf8(result)) fail("text that is not UTF-8");
         return result;
       }
       if (c == '\\')
@@ -116,7 +156,7 @@ class Reader {
     if (const auto known = names.find(text_[at_]); known != std::string_view::npos)
       result += values[known];
     else if (text_[at_] == 'u')
-      append_utf8(result, read_hex());
+      append_utf8(result, read_code());
     else
       fail("unknown escape");
   }
@@ -131,7 +171,17 @@ class Reader {
     return code;
   }
 
-  // Surrogates are kept as three bytes each: names are only ever compared and printed.
+  // One code point: characters beyond 16 bits are written as two surrogates.
+  unsigned read_code() {
+    const unsigned code = read_hex();
+    if (code < 0xD800 || code > 0xDFFF) return code;
+    if (code > 0xDBFF || text_.substr(at_ + 1, 2) != "\\u") fail("half of a surrogate pair");
+    at_ += 2;
+    const unsigned low = read_hex();
+    if (low < 0xDC00 || low > 0xDFFF) fail("half of a surrogate pair");
+    return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+  }
+
   static void append_utf8(std::string& result, unsigned code) {
     if (code < 0x80) {
       result += static_cast<char>(code);
@@ -139,7 +189,12 @@ class Reader {
       result += static_cast<char>(0xC0 | code >> 6);
       result += static_cast<char>(0x80 | (code & 0x3F));
     } else {
-      result += static_cast<char>(0xE0 | code >> 12);
+      if (code < 0x10000) {
+        result += static_cast<char>(0xE0 | code >> 12);
+      } else {
+        result += static_cast<char>(0xF0 | code >> 18);
+        result += static_cast<char>(0x80 | (code >> 12 & 0x3F));
+      }
       result += static_cast<char>(0x80 | (code >> 6 & 0x3F));
       result += static_cast<char>(0x80 | (code & 0x3F));
     }
@@ -158,7 +213,10 @@ const T& typed(const Json& json, const char* what, const char* type) {
 
 }  // namespace
 
-Json Json::parse(std::string_view text) { return Reader(text).document(); }
+Json Json::parse(std::string_view text) {
+  check_density(text);
+  return Reader(text).document();
+}
 
 const Json::Array& Json::array(const char* what) const { return typed<Array>(*this, what, "a list"); }
 const Json::Object& Json::object(const char* what) const { return typed<Object>(*this, what, "an object"); }

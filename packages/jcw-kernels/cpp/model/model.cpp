@@ -1,10 +1,13 @@
+// Reading a model.jcw: units, attributes, weights.
 #include "model/model.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -18,10 +21,8 @@ namespace jcw {
 namespace {
 
 constexpr const char* kFormat = "jcw-model/1";
-constexpr int kLargestSize = 1 << 16;    // channels, height, width, features
-constexpr int kLargestWindow = 1 << 12;  // kernel, stride, padding: keeps products within 64 bits
-constexpr std::int64_t kLargestTensor = 1 << 28;  // floats of one activation or weight
-constexpr int kGroup = 4;
+constexpr int kLargestWindow = 1 << 12;  // kernel, stride, padding
+constexpr std::int64_t kLargestModel = std::int64_t{1} << 31;  // floats of all weights
 
 constexpr std::array<std::pair<std::string_view, Op>, 20> kOps = {{
     {"conv2d", Op::conv2d},     {"linear", Op::linear},   {"max_pool", Op::max_pool},
@@ -102,7 +103,9 @@ Shape input_shape(const Json& program) {
   if (sizes.empty() || sizes.size() > 3) throw FormatError("the input's shape has no one to three sizes");
   std::array<int, 3> size = {1, 1, 1};
   for (std::size_t i = 0; i < sizes.size(); ++i) size[i] = static_cast<int>(sizes[i].integer("input", 1, kLargestSize));
-  return {size[0], size[1], size[2]};
+  const Shape shape = {size[0], size[1], size[2]};
+  if (shape.size() > kLargestTensor) throw FormatError("the input is too large");
+  return shape;
 }
 
 std::vector<float> floats(const TensorView& tensor, const std::string& name, std::int64_t expected) {
@@ -124,7 +127,7 @@ const TensorView& tensor(const Safetensors& file, const std::string& name) {
 
 // Pruned weights: one bit per group of four output channels and position, and the kept groups' values.
 std::vector<float> expand(const Safetensors& file, const Unit& unit) {
-  const std::int64_t positions = unit.positions(), groups = (unit.out_channels + kGroup - 1) / kGroup;
+  const std::int64_t positions = unit.positions(), groups = divide_up(unit.out_channels, kGroup);
   const TensorView& mask = tensor(file, unit.name + ".mask");
   if (mask.dtype != "U8" || static_cast<std::int64_t>(mask.bytes.size()) != (groups * positions + 7) / 8)
     throw FormatError("tensor " + unit.name + ".mask has another size than its layer");
@@ -132,7 +135,7 @@ std::vector<float> expand(const Safetensors& file, const Unit& unit) {
   for (const std::byte bits : mask.bytes) kept += std::popcount(std::to_integer<unsigned>(bits));
   const std::string name = unit.name + ".values";
   const std::vector<float> values = floats(tensor(file, name), name, kept * kGroup);
-  std::vector<float> weight(static_cast<std::size_t>(unit.out_channels * positions));
+  std::vector<float> weight(static_cast<std::size_t>(unit.weights()));
   std::int64_t next = 0;
   for (std::int64_t bit = 0; bit < groups * positions; ++bit) {
     if (!(std::to_integer<unsigned>(mask.bytes[static_cast<std::size_t>(bit / 8)]) >> bit % 8 & 1)) continue;
@@ -147,7 +150,7 @@ std::vector<float> expand(const Safetensors& file, const Unit& unit) {
 }
 
 void read_weights(const Safetensors& file, Unit& unit) {
-  const std::int64_t size = std::int64_t{unit.out_channels} * unit.positions();
+  const std::int64_t size = unit.weights();
   if (size > kLargestTensor) throw FormatError("unit " + unit.name + ": too many weights");
   const std::string name = unit.name + ".weight", bias = unit.name + ".bias";
   const auto dense = file.tensors.find(name);
@@ -170,11 +173,19 @@ void check_attributes(const Unit& unit) {
   if (unit.residual >= 0 && !unit.weighted()) refuse("residual");
 }
 
+// Names end up in tables on terminals.
+std::string name_of(const Json& entry) {
+  const std::string& name = entry.at("name").text("name");
+  const auto controls = [](char c) { return (c >= 0 && c < ' ') || c == 0x7F; };
+  if (std::any_of(name.begin(), name.end(), controls)) throw FormatError("the name '" + name + "' holds a control character");
+  return name;
+}
+
 }  // namespace
 
 Unit read_unit(const Json& entry, int known_tensors) {
   Unit unit;
-  unit.name = entry.at("name").text("name");
+  unit.name = name_of(entry);
   unit.op = look_up(kOps, entry.at("op").text("op"), "operation");
   for (const Json& input : entry.at("inputs").array("inputs"))
     unit.inputs.push_back(static_cast<int>(input.integer("an input", 0, known_tensors - 1)));
@@ -191,6 +202,28 @@ Unit read_unit(const Json& entry, int known_tensors) {
   return unit;
 }
 
+namespace {
+
+// Adds one unit with its weights. `names` are those of the units before it: two of one name would share its tensors, and each
+// hold them anew.
+void add_unit(const Safetensors& file, const Json& entry, Model& model, std::set<std::string>& names) {
+  Unit unit = read_unit(entry, whole(static_cast<std::int64_t>(model.units.size())) + 1);
+  if (!names.insert(unit.name).second) throw FormatError("two units are called " + unit.name);
+  try {
+    infer_shapes(model, unit);
+    if (unit.in.size() > kLargestTensor || unit.out.size() > kLargestTensor)
+      throw FormatError("unit " + unit.name + ": its activations are too large");
+    if (unit.weighted()) read_weights(file, unit);
+    const std::string slopes = unit.name + ".weight";
+    if (unit.op == Op::prelu) unit.weight = floats(tensor(file, slopes), slopes, unit.in.channels);
+  } catch (const SizeError& error) {
+    throw FormatError("unit " + unit.name + ": " + error.what());
+  }
+  model.units.push_back(std::move(unit));
+}
+
+}  // namespace
+
 Model Model::parse(std::span<const std::byte> bytes) {
   const Safetensors file = Safetensors::parse(bytes);
   const auto format = file.metadata.find("format"), text = file.metadata.find("program");
@@ -199,14 +232,12 @@ Model Model::parse(std::span<const std::byte> bytes) {
   const Json program = Json::parse(text->second);
   Model model;
   model.input = input_shape(program);
+  std::set<std::string> names;
+  std::int64_t weights = 0;
   for (const Json& entry : program.at("units").array("units")) {
-    Unit unit = read_unit(entry, static_cast<int>(model.units.size()) + 1);
-    infer_shapes(model, unit);
-    if (unit.in.size() > kLargestTensor || unit.out.size() > kLargestTensor)
-      throw FormatError("unit " + unit.name + ": its activations are too large");
-    if (unit.weighted()) read_weights(file, unit);
-    if (unit.op == Op::prelu) unit.weight = floats(tensor(file, unit.name + ".weight"), unit.name + ".weight", unit.in.channels);
-    model.units.push_back(std::move(unit));
+    add_unit(file, entry, model, names);
+    weights += static_cast<std::int64_t>(model.units.back().weight.size());
+    if (weights > kLargestModel) throw FormatError("the units hold more than 8 GB of weights");
   }
   model.output = static_cast<int>(program.at("output").integer("output", 0, static_cast<int>(model.units.size())));
   return model;

@@ -6,17 +6,22 @@
 #include <string>
 #include <vector>
 
+#include "base/checked.hpp"
 #include "kernels/kernels.hpp"
 
 namespace jcw {
 
 class Json;
 
+inline constexpr int kGroup = 4;                                  // output channels of a weight group
+inline constexpr int kLargestSize = 1 << 16;                      // channels, height, width, features
+inline constexpr std::int64_t kLargestTensor = std::int64_t{1} << 28;  // floats of one activation or weight
+
 struct Shape {
   int channels = 0, height = 1, width = 1;
 
-  std::int64_t pixels() const { return std::int64_t{height} * width; }
-  std::int64_t size() const { return channels * pixels(); }
+  std::int64_t pixels() const { return times(height, width); }
+  std::int64_t size() const { return times(channels, pixels()); }
   bool operator==(const Shape&) const = default;
 };
 
@@ -47,8 +52,9 @@ struct Unit {
   bool weighted() const { return op == Op::conv2d || op == Op::linear; }
   bool depthwise() const { return op == Op::conv2d && groups == in.channels && groups == out.channels; }
   bool portable() const { return op >= Op::clip; }  // computed by plain loops
-  int taps() const { return kernel.y * kernel.x; }
-  std::int64_t positions() const { return std::int64_t{in.channels} / groups * taps(); }  // weights per output channel
+  int taps() const { return whole(times(kernel.y, kernel.x)); }
+  std::int64_t positions() const { return times(in.channels / groups, taps()); }  // weights per output channel
+  std::int64_t weights() const { return times(out_channels, positions()); }
 };
 
 // Reads one unit of a program, without weights and shapes; its inputs lie below `known_tensors`. Throws FormatError.

@@ -1,3 +1,4 @@
+// Reading the header of a safetensors file.
 #include "model/safetensors.hpp"
 
 #include <cstring>
@@ -9,7 +10,7 @@
 namespace jcw {
 namespace {
 
-constexpr std::uint64_t kLargestHeader = 64 << 20;
+constexpr std::uint64_t kLargestHeader = 16 << 20;  // of 100,000 units
 constexpr std::int64_t kLargest = std::int64_t{1} << 40;
 
 std::int64_t item_bytes(const std::string& dtype, const std::string& name) {

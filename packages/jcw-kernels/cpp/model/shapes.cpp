@@ -1,3 +1,4 @@
+// Shape inference of all operations.
 #include "model/shapes.hpp"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/ranges.hpp"
 #include "model/model.hpp"
 
 namespace jcw {
@@ -13,7 +14,7 @@ struct Tap {
 
   static Tap of(int tap, int padding, int stride) {
     const int offset = tap - padding;
-    const int shift = offset >= 0 ? offset / stride : -((-offset + stride - 1) / stride);
+    const int shift = offset >= 0 ? offset / stride : -divide_up(-offset, stride);
     return {offset - shift * stride, shift};
   }
 };
@@ -26,8 +27,8 @@ struct Margin {
 };
 
 inline int reach(int size, int outputs, int kernel, int stride, int padding) {
-  const int phase_size = (size + stride - 1) / stride;
-  const int before = (padding + stride - 1) / stride;
+  const int phase_size = divide_up(size, stride);
+  const int before = divide_up(padding, stride);
   const int after = Tap::of(kernel - 1, padding, stride).shift + outputs - 1 - (phase_size - 1);
   return std::max({before, after, 0});
 }

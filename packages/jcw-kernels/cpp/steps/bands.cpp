@@ -1,3 +1,4 @@
+// Sizes of bands, and splitting the input of one.
 #include "steps/bands.hpp"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ std::vector<SplitPhase> split_phases(const Operation& o, const Shape& in) {
   for (std::size_t p = 0; p < o.phases.size(); ++p) {
     const Phase phase = o.phases[p];
     const bool pair = o.stride.x == 2 && phase.x == 0 && p + 1 < o.phases.size() && o.phases[p + 1] == Phase{phase.y, 1};
-    const int rows = (in.height - phase.y + o.stride.y - 1) / o.stride.y;
+    const int rows = divide_up(in.height - phase.y, o.stride.y);
     all.push_back({phase.y, phase.x, rows, static_cast<int>(p), 0, 0, pair});
     p += pair;
   }
@@ -79,12 +80,13 @@ Bands::Bands(const Binder& binder, const Operation& o)
 void Bands::choose_size(const Layout& out, const Unit& unit) {
   const double bytes = sizeof(float) * kBlock * static_cast<double>(channels_) * call_.planes;
   const int most = std::clamp(static_cast<int>(kBandBytes / bytes), 1, out.blocks());
-  const int bands = (out.blocks() + most - 1) / most;
-  blocks_ = (out.blocks() + bands - 1) / bands;
+  blocks_ = divide_up(out.blocks(), divide_up(out.blocks(), most));
   int high = 0;
   for (const SplitPhase& phase : phases_) high = std::max(high, phase.high);
-  rows_ = std::min(static_cast<int>((std::int64_t{blocks_} * kBlock + row_ - 2) / row_ + 1), height_);
-  const int width = (unit.in.width + unit.stride.x - 1) / unit.stride.x;
+  rows_ = std::min(whole(divide_up(std::int64_t{blocks_} * kBlock - 1, row_) + 1), height_);
+  // A band begins within its first row, and ends where the output does.
+  pixels_ = std::min(std::int64_t{blocks_} * kBlock + row_ - 1, std::int64_t{out.blocks()} * kBlock);
+  const int width = divide_up(unit.in.width, unit.stride.x);
   layout_ = Layout::padded(channels_ * call_.planes, rows_ + high - call_.low, width, row_, 0,
                            call_.lead);
 }
@@ -106,11 +108,9 @@ const float* Bands::split(Range rows, int part) const {
 }
 
 void Bands::check_reach(const Unit& unit, const std::vector<std::int32_t>& offsets) const {
-  // A band begins within its first row.
-  const std::int64_t pixels = std::int64_t{blocks_} * kBlock + row_ - 1;
   for (const std::int32_t offset : offsets) {
     const std::int64_t first = layout_.lead() + offset - call_.low * row_;
-    if (first < 0 || first + pixels > layout_.floats())
+    if (first < 0 || first + pixels_ > layout_.floats())
       throw std::logic_error("unit " + unit.name + " reads out of bounds");
   }
 }

@@ -1,5 +1,5 @@
-// Strided convolutions read their input split into stride phases. It is split for one band of output pixels at a time,
-// so that it stays in cache.
+// Bands of the input of a strided convolution, split into stride phases: one band of output pixels at a time, so that it
+// stays in cache.
 #pragma once
 
 #include <vector>
@@ -52,6 +52,7 @@ class Bands {
   std::int64_t row_ = 1;
   int height_ = 0, channels_ = 0;
   int blocks_ = 1, rows_ = 1;  // of the largest band
+  std::int64_t pixels_ = 0;    // from the begin of its first row to its end
   void (*kernel_)(const Split&, int, int, int, int) = nullptr;
   const Scratch* scratch_ = nullptr;
   const float* const* image_ = nullptr;

@@ -9,11 +9,6 @@
 
 namespace jcw {
 
-inline Range slice(int count, int part, int parts) {
-  const auto edge = [&](int p) { return static_cast<int>(std::int64_t{count} * p / parts); };
-  return {edge(part), edge(part + 1)};
-}
-
 // What one thread computes of a convolution.
 struct Share {
   Range pixels, groups;
@@ -24,16 +19,6 @@ struct Share {
 inline Share share_of(int pixels, int groups, int wide, int part, int parts) {
   if (pixels >= wide * parts) return {slice(pixels, part, parts), {0, groups}};
   return {{0, pixels}, slice(groups, part, parts)};
-}
-
-// Calls body(band) for bands of at most `most` and of equal size, in order.
-template <class Body>
-void in_bands(Range all, int most, const Body& body) {
-  const int count = all.end - all.begin, bands = (count + most - 1) / most;
-  for (int i = 0; i < bands; ++i) {
-    const Range band = slice(count, i, bands);
-    body(Range{all.begin + band.begin, all.begin + band.end});
-  }
 }
 
 // Planes of a tensor as kernels address them.

@@ -16,7 +16,7 @@ constexpr double kRowsMargin = 0.96;
 
 int input_blocks(const Unit& unit, const Layout& in, const Kernels& kernels) {
   if (unit.taps() == 1) return 1;
-  const double cache = unit.stride == Pair{1, 1} ? kTileCache : kernels.strided_cache;
+  const double cache = unit.stride == Pair{1, 1} ? kTileCache : kernels.tuning.strided_cache;
   const double span = kTilePixels + (unit.kernel.y - 1) * static_cast<double>(in.row) + unit.kernel.x;
   const int blocks = static_cast<int>(span * sizeof(float) * unit.in.channels / cache + 0.5);
   return std::clamp(blocks, 1, unit.in.channels);
@@ -35,7 +35,7 @@ struct State {
     Convolution elsewhere = call;
     elsewhere.target.out = out;
     elsewhere.target.out_plane = plane;
-    kernel(elsewhere, static_cast<int>(rows.begin * row / kBlock), static_cast<int>((rows.end * row + kBlock - 1) / kBlock),
+    kernel(elsewhere, static_cast<int>(rows.begin * row / kBlock), static_cast<int>(divide_up(rows.end * row, kBlock)),
            groups.begin, groups.end);
   }
 
@@ -69,7 +69,7 @@ Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
   const Layout& in = state->bands ? state->bands->layout() : binder.tensor(o.reads[0]).layout;
   const int blocks = input_blocks(unit, in, kernels);
   const Address address = binder.address(o, in);
-  state->packed = dense ? pack_dense(unit, kernels.dense_channels, blocks, address) : pack_sparse(unit, blocks, address);
+  state->packed = dense ? pack_dense(unit, kernels.tuning.dense_channels, blocks, address) : pack_sparse(unit, blocks, address);
   if (state->bands)
     state->bands->check_reach(unit, state->packed.offsets);
   else
@@ -85,13 +85,13 @@ Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
   state->call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), state->packed.bias.data());
   state->kernel = dense ? kernels.convolve_dense : kernels.convolve;
   step.run = [state](int part, int parts) { state->run(part, parts); };
-  step.groupwise = {state->packed.groups, dense ? kernels.dense_channels : kGroup,
+  step.groupwise = {state->packed.groups, dense ? kernels.tuning.dense_channels : kGroup,
                     [state](float* out, std::ptrdiff_t plane, Range rows, Range groups) { state->compute(out, plane, rows, groups); }};
   return step;
 }
 
 double break_even(const Unit& unit, const Kernels& kernels) {
-  return unit.taps() == 1 ? kernels.dense_from : kernels.dense_from_windowed;
+  return unit.taps() == 1 ? kernels.tuning.dense_from : kernels.tuning.dense_from_windowed;
 }
 
 bool dense_pays(const Unit& unit, const Kernels& kernels, double density) {

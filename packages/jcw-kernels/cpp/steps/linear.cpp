@@ -38,7 +38,7 @@ Step make_linear(const Binder& binder, const Operation& o) {
   step.kernel = "linear";
   step.bytes = packed.bytes();
   step.density = density(unit);
-  step.macs = step.density * static_cast<double>(unit.out_channels * unit.positions());
+  step.macs = step.density * static_cast<double>(unit.weights());
   step.run = [state, kernel = binder.kernels().linear](int part, int parts) {
     const Range g = slice(state->packed.groups, part, parts);
     kernel(state->call, g.begin, g.end);

@@ -1,12 +1,15 @@
+// Packing weights for sparse, dense and Winograd's kernels.
 #include "steps/pack.hpp"
 
 #include <algorithm>
 #include <array>
 
+#include "base/ranges.hpp"
+
 namespace jcw {
 namespace {
 
-int groups_of(const Unit& unit, int channels) { return (unit.out.channels + channels - 1) / channels; }
+int groups_of(const Unit& unit, int channels) { return divide_up(unit.out.channels, channels); }
 
 std::vector<float> padded_bias(const Unit& unit, int channels) {
   std::vector<float> bias = unit.bias;
@@ -30,20 +33,11 @@ bool gather(const Unit& unit, int first, int channels, int in, int tap, float* t
   return any;
 }
 
-struct Range {
-  int begin, end;
-};
-
 // Input channels that the output channels [first, first + kGroup) can see.
 Range visible(const Unit& unit, int first) {
   const int inputs = unit.in.channels / unit.groups, outputs = unit.out.channels / unit.groups;
   const int last = std::min(first + kGroup, unit.out.channels) - 1;
   return {first / outputs * inputs, (last / outputs + 1) * inputs};
-}
-
-Range block_channels(const Unit& unit, int block, int blocks) {
-  const auto edge = [&](int b) { return static_cast<int>(std::int64_t{unit.in.channels} * b / blocks); };
-  return {edge(block), edge(block + 1)};
 }
 
 void append_group(const Unit& unit, int first, Range channels, const Address& address, Packed& packed) {
@@ -91,11 +85,11 @@ Packed pack_sparse(const Unit& unit, int blocks, const Address& address) {
   packed.blocks = blocks;
   packed.bias = padded_bias(unit, kGroup);
   for (int block = 0; block < blocks; ++block) {
-    const Range slice = block_channels(unit, block, blocks);
+    const Range own = slice(unit.in.channels, block, blocks);
     for (int group = 0; group < packed.groups; ++group) {
       packed.starts.push_back(static_cast<std::int32_t>(packed.offsets.size()));
       const Range seen = visible(unit, group * kGroup);
-      append_group(unit, group * kGroup, {std::max(slice.begin, seen.begin), std::min(slice.end, seen.end)}, address,
+      append_group(unit, group * kGroup, {std::max(own.begin, seen.begin), std::min(own.end, seen.end)}, address,
                    packed);
     }
   }
@@ -113,9 +107,9 @@ Packed pack_dense(const Unit& unit, int channels, int blocks, const Address& add
   std::int32_t entries = 0;
   for (int block = 0; block < blocks; ++block) {
     packed.dense_starts.push_back(static_cast<std::int32_t>(packed.offsets.size()));
-    const Range slice = block_channels(unit, block, blocks);
+    const Range own = slice(unit.in.channels, block, blocks);
     std::vector<std::pair<int, int>> positions;
-    for (int in = slice.begin; in < slice.end; ++in)
+    for (int in = own.begin; in < own.end; ++in)
       for (int tap = 0; tap < unit.taps(); ++tap) {
         const std::int32_t offset = address(in, tap / unit.kernel.x, tap % unit.kernel.x);
         if (offset == kNowhere) continue;
@@ -148,11 +142,11 @@ Packed pack_winograd(const Unit& unit, int channels, int blocks, std::int64_t pl
   packed.weights.resize(16 * point);
   std::size_t at = 0;
   for (int block = 0; block < blocks; ++block) {
-    const Range slice = block_channels(unit, block, blocks);
-    packed.dense_starts.push_back(slice.begin);
+    const Range own = slice(unit.in.channels, block, blocks);
+    packed.dense_starts.push_back(own.begin);
     for (int group = 0; group < packed.groups; ++group) {
       packed.starts.push_back(static_cast<std::int32_t>(at / step));
-      for (int in = slice.begin; in < slice.end; ++in)
+      for (int in = own.begin; in < own.end; ++in)
         for (int r = 0; r < channels; ++r, ++at) {
           const std::array<double, 16> points = transformed(unit, group * channels + r, in);
           for (std::size_t p = 0; p < 16; ++p) packed.weights[p * point + at] = static_cast<float>(points[p]);

@@ -9,8 +9,6 @@
 
 namespace jcw {
 
-inline constexpr int kGroup = 4;  // output channels of a weight group
-
 inline constexpr std::int32_t kNowhere = INT32_MIN;
 
 // Address of the pixels that input (channel, tap_y, tap_x) multiplies, relative to the output pixel's;

@@ -32,7 +32,7 @@ struct State {
     const Range rows = rows_of(out);
     const std::int64_t first = rows.begin * between.row;
     float* const begin = memory + between.lead() + first % kBlock;
-    clear(begin, memory, rows.end - rows.begin);
+    clear(begin, memory, rows.size());
     for (int group = own.begin; group < own.end; group += groups) {
       const Range some{group, std::min(group + groups, own.end)};
       const Range c{some.begin * convolution.channels, std::min(some.end * convolution.channels, channels)};
@@ -56,8 +56,7 @@ void choose_sizes(State& state, const Layout& in, const Tensor& between) {
   const double row = sizeof(float) * static_cast<double>(in.row);
   const int by_plane = times(kBetweenBytes, row * state.convolution.channels), by_input = times(kInputBytes, row * in.planes);
   state.band_rows = std::max(1, (std::min(by_plane, by_input) - state.reach - state.padding) / state.stride + 1);
-  const int bands = (state.height + state.band_rows - 1) / state.band_rows;
-  state.band_rows = (state.height + bands - 1) / bands;
+  state.band_rows = divide_up(state.height, divide_up(state.height, state.band_rows));
   const int rows = std::min((state.band_rows - 1) * state.stride + state.reach + state.padding, state.in_height);
   state.groups = std::min(times(kBetweenBytes, row * state.convolution.channels * rows), state.convolution.groups);
   // Whole blocks are written, so a band's planes begin and end with pixels of the rows around them.

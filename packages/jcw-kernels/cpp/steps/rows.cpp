@@ -42,10 +42,10 @@ double rows_cost(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Kernels& kernels = binder.kernels();
   if (!kernels.convolve_rows || unit.groups != 1) return std::numeric_limits<double>::infinity();
-  const int channels = kernels.rows_channels, groups = (unit.out.channels + channels - 1) / channels;
-  const int tiles = (unit.out.width + kernels.rows_pixels - 1) / kernels.rows_pixels;
+  const int channels = kernels.tuning.rows_channels, groups = divide_up(unit.out.channels, channels);
+  const int tiles = divide_up(unit.out.width, kernels.tuning.rows_pixels);
   const double entries = unit.in.channels * unit.taps(), run = binder.tensor(o.write).layout.blocks() * kBlock;
-  const double row = std::max(unit.out.width, kFewestPixels) * entries + tiles * kernels.rows_finish;
+  const double row = std::max(unit.out.width, kFewestPixels) * entries + tiles * kernels.tuning.rows_finish;
   return groups * channels * unit.out.height * row / (unit.out.channels * run * entries);
 }
 
@@ -55,7 +55,7 @@ Step make_rows(const Binder& binder, const Operation& o) {
   auto state = std::make_shared<State>();
   if (o.access == Access::bands) state->bands.emplace(binder, o);
   const Layout& in = state->bands ? state->bands->layout() : binder.tensor(o.reads[0]).layout;
-  state->packed = pack_dense(unit, binder.kernels().rows_channels, 1, binder.address(o, in));
+  state->packed = pack_dense(unit, binder.kernels().tuning.rows_channels, 1, binder.address(o, in));
   if (state->bands)
     state->bands->check_reach(unit, state->packed.offsets);
   else

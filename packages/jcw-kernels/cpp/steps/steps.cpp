@@ -1,3 +1,4 @@
+// Making the steps of all operations, and clearing padding between them.
 #include "steps/steps.hpp"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ bool ends_rows(const Operation& o, const Step& step) {
 std::vector<Pair> extents(const Binder& binder, const Operation& o) {
   const Tensor& tensor = binder.tensor(o.write);
   if (o.kind != Kind::relayout) return {{tensor.layout.height, tensor.layout.width}};
-  const auto count = [](int size, int phase, int stride) { return (size - phase + stride - 1) / stride; };
+  const auto count = [](int size, int phase, int stride) { return divide_up(size - phase, stride); };
   std::vector<Pair> all;
   for (const Phase& phase : o.phases)
     all.push_back({count(tensor.shape.height, phase.y, o.stride.y), count(tensor.shape.width, phase.x, o.stride.x)});

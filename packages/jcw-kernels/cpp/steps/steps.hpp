@@ -6,14 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/ranges.hpp"
 #include "lowering/arena.hpp"
 #include "lowering/lower.hpp"
 
 namespace jcw {
-
-struct Range {
-  int begin, end;
-};
 
 // Computes rows of some groups of output channels into planes that lie `plane` floats apart; channel 0 and pixel 0 would
 // lie at `out`, a whole number of blocks away from where memory is.

@@ -16,8 +16,6 @@ constexpr int kBandChannels = 64;
 // Blocks of tiles in a band at least, so that weights are not read for too little work.
 constexpr int kFewestBlocks = 4;
 
-int divide_up(int count, int step) { return (count + step - 1) / step; }
-
 struct Tiles {
   int rows, per_row;
   explicit Tiles(const Shape& out) : rows(divide_up(out.height, 2)), per_row(divide_up(out.width, 2)) {}
@@ -33,8 +31,8 @@ bool possible(const Unit& unit, const Operation& o) {
 // Sparse code takes about its density of those, so from this density on it is the slower one.
 double cost(const Unit& unit, const Layout& out, const Kernels& kernels) {
   const double inputs = unit.in.channels, outputs = unit.out.channels, tiles = Tiles(unit.out).blocks() * kBlock;
-  const double products = kPoints * inputs * outputs * std::max(tiles, kernels.winograd_tiles);
-  const double transforms = kernels.winograd_transform * tiles * (inputs + outputs) / 2;
+  const double products = kPoints * inputs * outputs * std::max(tiles, kernels.tuning.winograd_tiles);
+  const double transforms = kernels.tuning.winograd_transform * tiles * (inputs + outputs) / 2;
   return (products + transforms) / (kTaps * inputs * outputs * out.blocks() * kBlock);
 }
 
@@ -53,7 +51,7 @@ struct State {
 
   void run(int part, int parts) const {
     const Share own = share_of(divide_up(tiles, kBlock), packed.groups, 2, part, parts);
-    if (own.groups.begin == own.groups.end) return;
+    if (!own.groups.size()) return;
     in_bands(own.pixels, band_blocks, [&](Range band) { run_band(band, own.groups, scratch->of(part)); });
   }
 
@@ -63,20 +61,20 @@ struct State {
     for (int first = groups.begin; first < groups.end; first += band_groups) {
       const Range g{first, std::min(first + band_groups, groups.end)};
       const Range channels{g.begin * group_channels, std::min(g.end * group_channels, call.target.channels)};
-      multiply(blocks.end - blocks.begin, g, channels, points);
+      multiply(blocks.size(), g, channels, points);
       kernels->winograd_outputs(call, points + half(), t.begin, t.end, channels.begin, channels.end);
     }
   }
 
   void multiply(int blocks, Range groups, Range channels, float* points) const {
     Convolution convolution = products;
-    convolution.target.channels = channels.end - channels.begin;
+    convolution.target.channels = channels.size();
     convolution.starts += groups.begin;
     for (int p = 0; p < kPoints; ++p) {
       convolution.in = points + p * call.point;
       convolution.target.out = points + half() + p * call.point;
       convolution.weights = packed.weights.data() + std::int64_t{p} * packed.groups * inputs * group_channels;
-      convolve(convolution, 0, blocks, 0, groups.end - groups.begin);
+      convolve(convolution, 0, blocks, 0, groups.size());
     }
   }
 };
@@ -85,9 +83,9 @@ struct State {
 void plan_bands(State& state, const Unit& unit) {
   const Kernels& kernels = *state.kernels;
   // A dense tile of less than a block would read the weights more often than the sparse one.
-  const bool wide = kernels.dense_vectors * kernels.width >= kBlock;
+  const bool wide = kernels.tuning.dense_vectors * kernels.tuning.width >= kBlock;
   state.convolve = wide ? kernels.convolve_dense : kernels.convolve;
-  state.group_channels = wide ? kernels.dense_channels : kGroup;
+  state.group_channels = wide ? kernels.tuning.dense_channels : kGroup;
   state.band_groups = kBandChannels / state.group_channels;
   const int planes = unit.in.channels + std::min(kBandChannels, unit.out.channels);
   const int fitting = static_cast<int>(kBandBytes / (sizeof(float) * kPoints * kBlock) / planes);
@@ -100,9 +98,9 @@ void plan_bands(State& state, const Unit& unit) {
 // Blocks of input channels, so that what a tile passes over stays in the first-level cache.
 int input_blocks(const State& state, const Unit& unit) {
   const Kernels& kernels = *state.kernels;
-  const int vectors = state.convolve == kernels.convolve ? kernels.tile_vectors : kernels.dense_vectors;
-  const double pixels = std::min(vectors * kernels.width, state.band_blocks * kBlock);
-  const int blocks = static_cast<int>(pixels * sizeof(float) * unit.in.channels / kernels.winograd_cache + 0.5);
+  const int vectors = state.convolve == kernels.convolve ? kernels.tuning.tile_vectors : kernels.tuning.dense_vectors;
+  const double pixels = std::min(vectors * kernels.tuning.width, state.band_blocks * kBlock);
+  const int blocks = static_cast<int>(pixels * sizeof(float) * unit.in.channels / kernels.tuning.winograd_cache + 0.5);
   return std::clamp(blocks, 1, unit.in.channels);
 }
 
@@ -110,7 +108,7 @@ void check_reach(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Layout& in = binder.tensor(o.reads[0]).layout;
   const std::int64_t last_row = unit.out.height + 1 - unit.padding.y;
-  const std::int64_t columns = (unit.out.width + 2 * kBlock - 1) / (2 * kBlock) * (2 * kBlock) + 2 * kBlock + 2;
+  const std::int64_t columns = divide_up(unit.out.width, 2 * kBlock) * 2 * kBlock + 2 * kBlock + 2;
   if (unit.padding.y * in.row + unit.padding.x > in.lead() ||
       in.lead() + (in.planes - 1) * in.plane + last_row * in.row + columns > in.floats())
     throw std::logic_error("unit " + unit.name + " reads out of bounds");

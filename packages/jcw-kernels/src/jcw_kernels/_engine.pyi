@@ -25,14 +25,14 @@ class Engine:
     def profile(self, image: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], rounds: int) -> list[float]:
         """Mean seconds of each step."""
 
-    def time(self, unit: int, image: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], runs: int) -> list[float]:
-        """Seconds of all steps from the unit with this number on, for each run."""
+    def time(self, layer: int, image: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], runs: int) -> list[float]:
+        """Seconds of all steps from the layer with this number on, for each run."""
 
     def poison(self) -> None:
         """Fill all activations with NaN, for tests."""
 
     def steps(self) -> list[tuple[str, str, float, float, float]]:
-        """(unit, kernel, density, multiply-accumulates, bytes) of each step."""
+        """(layer, kernel, density, multiply-accumulates, bytes) of each step."""
 
     @property
     def input_shape(self) -> tuple[int, int, int]: ...
@@ -56,7 +56,9 @@ def chosen_isa(isa: str = '') -> str:
     """The instruction set that a program would use."""
 
 def peak_gflops(isa: str = '', rounds: int = 20) -> float:
-    """GFLOP/s of the tile loop with its data in L1 cache."""
+    """
+    GFLOP/s of the tile loop with its data in L1 cache, at the clock of this moment: the best of some runs.
+    """
 
 def copy_gbytes() -> float:
     """GB/s, read and written, of large copies."""

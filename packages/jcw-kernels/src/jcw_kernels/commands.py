@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from jcw_core.cli.text import echo
 from jcw_kernels.program import StepTime
 
 
@@ -24,30 +25,30 @@ def kernels() -> None:
 @click.option("--rounds", default=30, show_default=True, type=click.IntRange(1), help="Runs to average over.")
 def profile(model: Path, threads: int, isa: str, rounds: int) -> None:
     """Time every layer of MODEL, a model.jcw, and say what limits it."""
-    from jcw_kernels._engine import copy_gbytes, peak_gflops
+    from jcw_kernels._engine import copy_gbytes
+    from jcw_kernels.peak import peak_gflops
     from jcw_kernels.program import load
 
     program = load(model, threads=threads, isa=isa)
     peak, bandwidth = peak_gflops(program.isa) * threads, copy_gbytes()
     steps = program.profile(rounds=rounds)
-    click.echo(
-        f"{model}: {program.isa}, {threads} threads, {program.memory_bytes / 1e6:.1f} MB of activations"
-    )
+    echo(f"{model}: {program.isa}, {threads} threads, {program.memory_bytes / 1e6:.1f} MB of activations")
     click.echo(f"tile loop {peak:.0f} GFLOP/s, memory {bandwidth:.0f} GB/s")
     _print_steps(steps, peak, bandwidth)
 
 
 def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from jcw_core.cli.text import print_table
 
     total = sum(step.seconds for step in steps)
     table = Table(box=None)
-    for head in ("unit", "kernel", "density", "ms", "share", "GFLOP/s", "GB/s", "limit"):
+    for head in ("layer", "kernel", "density", "ms", "share", "GFLOP/s", "GB/s", "limit"):
         table.add_column(head, overflow="fold")
     for step in steps:
         table.add_row(
-            step.unit,
+            step.layer,
             step.kernel,
             f"{step.density:.2f}",
             f"{step.seconds * 1e3:.3f}",
@@ -57,14 +58,15 @@ def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> No
             "memory" if step.bytes / bandwidth > 2 * step.macs / peak else "arithmetic",
         )
     table.add_row("total", "", "", f"{total * 1e3:.3f}")
-    Console(markup=False, emoji=False).print(table)
+    print_table(table)
 
 
 @kernels.command()
 def info() -> None:
     """The processor, its instruction sets and their rate."""
-    from jcw_kernels._engine import available_isas, chosen_isa, peak_gflops
+    from jcw_kernels._engine import available_isas, chosen_isa
     from jcw_kernels.host import cpu_name
+    from jcw_kernels.peak import peak_gflops
 
     click.echo(f"processor: {cpu_name()}")
     for isa in available_isas():

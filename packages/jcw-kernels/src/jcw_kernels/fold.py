@@ -15,18 +15,18 @@ Arrays = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Weights of one unit: ``weight`` (out, in / groups, kh, kw) or (out, in), ``bias`` (out,), float32."""
+    """Weights of one layer: ``weight`` (out, in / groups, kh, kw) or (out, in), ``bias`` (out,), float32."""
 
     weight: NDArray[np.float32]
     bias: NDArray[np.float32]
 
 
-def fold(unit: FusedLayer, arrays: Arrays) -> Folded | None:
-    """Weights of ``unit`` with its batch norm folded in; None for units without weights.
+def fold(layer: FusedLayer, arrays: Arrays) -> Folded | None:
+    """Weights of ``layer`` with its batch norm folded in; None for layers without weights.
 
     A batch norm that stands alone becomes a depthwise 1 x 1 convolution.
     """
-    node = unit.node
+    node = layer.node
     if node.op == "batch_norm":
         scale, shift = _scale_and_shift(node.name, float(node.attributes["eps"]), arrays)  # type: ignore[arg-type]
         return Folded(scale.reshape(-1, 1, 1, 1).astype(np.float32), shift.astype(np.float32))
@@ -36,9 +36,9 @@ def fold(unit: FusedLayer, arrays: Arrays) -> Folded | None:
     bias = np.zeros(weight.shape[0])
     if node.attributes["bias"]:
         bias += arrays[f"{node.name}.bias"]
-    if unit.batch_norm is not None:
-        eps = float(unit.batch_norm.attributes["eps"])  # type: ignore[arg-type]
-        scale, shift = _scale_and_shift(unit.batch_norm.name, eps, arrays)
+    if layer.batch_norm is not None:
+        eps = float(layer.batch_norm.attributes["eps"])  # type: ignore[arg-type]
+        scale, shift = _scale_and_shift(layer.batch_norm.name, eps, arrays)
         weight *= scale.reshape(-1, *[1] * (weight.ndim - 1))
         bias = bias * scale + shift
     return Folded(weight.astype(np.float32), bias.astype(np.float32))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from jcw_core.network.problem import LayerProblem
 from jcw_core.options import option
 from jcw_core.protocols import DeviceInfo
+from jcw_core.run.checks import available_cores
 from jcw_kernels._engine import chosen_isa
 from jcw_kernels.layer_program import layer_file
 from jcw_kernels.program import Program, load
@@ -42,6 +43,13 @@ class HostPlugin:
     def open(self, options: HostOptions) -> HostDevice:
         """Connect. Raises ``DeviceError`` for an instruction set that it lacks."""
         return HostDevice(options)
+
+    def advise(self, options: HostOptions) -> Sequence[str]:
+        """A note on more threads than this process has processors."""
+        cores = available_cores()
+        if options.threads <= cores:
+            return ()
+        return (f"device.threads = {options.threads}, but only {cores} processor(s) are there to run them",)
 
 
 class HostDevice:
@@ -75,10 +83,10 @@ class HostDevice:
         return _interleaved([partial(p.time, seconds=duration) for p in programs], rounds)
 
     def _layer_timer(self, problem: LayerProblem, rng: np.random.Generator) -> Callable[[], float]:
-        file, unit = layer_file(problem, rng)
+        file, first = layer_file(problem, rng)
         program = Program(file, threads=self._options.threads, isa=self._isa)
         duration = self._options.layer_ms / 1e3
-        return partial(program.time, seconds=duration, first_unit=unit)
+        return partial(program.time, seconds=duration, first_layer=first)
 
 
 def _interleaved(timers: Sequence[Callable[[], float]], rounds: int) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""A ``LayerProblem`` as a program: what is to be timed behind the units that feed it."""
+"""A ``LayerProblem`` as a program: what is to be timed behind the layers that feed it."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ def layer_file(problem: LayerProblem, rng: np.random.Generator) -> tuple[bytes, 
     """The contents of a ``model.jcw`` for one layer with random weights, pruned to its density.
 
     Returns:
-        the file, and the number of the unit from which on it is to be timed: those before it only make inputs.
+        the file, and the number of the layer from which on it is to be timed: those before it only make inputs.
 
     Raises:
         DeviceError: an operation that costs nothing to run or is unknown.
     """
-    inputs, units = _sources(problem)
+    inputs, layers = _sources(problem)
     tensors: Tensors = {}
     parts = {"layer": problem} | ({"then": problem.then} if problem.then else {})
     other = _other(problem)
     if other is not None:
-        units.append(_unit("other", other, inputs))
+        layers.append(_entry("other", other, inputs))
         tensors |= _weights("other", other, rng)
-    first, residual = len(units), len(units)
+    first, residual = len(layers), len(layers)
     for name, part in parts.items():
-        units.append(_unit(name, part, inputs) | ({"residual": residual} if part.residual else {}))
-        inputs = [len(units)]
+        layers.append(_entry(name, part, inputs) | ({"residual": residual} if part.residual else {}))
+        inputs = [len(layers)]
         if part.op in _WEIGHTED:
             tensors |= _weights(name, part, rng)
         if part.op == "prelu":
             tensors[f"{name}.weight"] = np.full(part.in_channels, 0.25, np.float32)
-    program = {"input": list(_input_shape(problem)), "units": units, "output": len(units)}
+    program = {"input": list(_input_shape(problem)), "units": layers, "output": len(layers)}
     return save(tensors, {"format": FORMAT, "program": json.dumps(program)}), first
 
 
@@ -70,7 +70,7 @@ def _input_shape(problem: LayerProblem) -> tuple[int, int, int]:
 
 
 def _sources(problem: LayerProblem) -> tuple[list[int], list[dict[str, Any]]]:
-    """Tensor numbers that the layer reads, and the units that make them from the input."""
+    """Tensor numbers that the layer reads, and the layers that make them from the input."""
     copy = {"name": "source", "op": "activation", "inputs": [0], "activation": ""}
     if problem.op in ("add", "mul", "concat"):
         return [1, 2], [copy, {**copy, "name": "second"}]
@@ -79,8 +79,8 @@ def _sources(problem: LayerProblem) -> tuple[list[int], list[dict[str, Any]]]:
     return [1], [copy]
 
 
-def _unit(name: str, problem: LayerProblem, inputs: list[int]) -> dict[str, Any]:
-    unit: dict[str, Any] = {
+def _entry(name: str, problem: LayerProblem, inputs: list[int]) -> dict[str, Any]:
+    entry: dict[str, Any] = {
         "name": name,
         "op": problem.op,
         "inputs": inputs,
@@ -89,17 +89,17 @@ def _unit(name: str, problem: LayerProblem, inputs: list[int]) -> dict[str, Any]
     if problem.op in ("input", "output"):
         raise DeviceError(f"{problem.op} does no work that could be timed")
     if problem.op in ACTIVATIONS:
-        return unit | {"op": "activation", "activation": problem.op}
+        return entry | {"op": "activation", "activation": problem.op}
     if problem.op == "scale":
-        return unit | {"op": "mul"}
+        return entry | {"op": "mul"}
     if problem.op in _PORTABLE:
-        return unit | _portable(problem)
+        return entry | _portable(problem)
     window = {key: list(getattr(problem, key)) for key in _WINDOW}
     if problem.op == "batch_norm":
-        return unit | {"op": "conv2d", "out_channels": problem.in_channels, "groups": problem.in_channels}
+        return entry | {"op": "conv2d", "out_channels": problem.in_channels, "groups": problem.in_channels}
     if problem.op in ("conv2d", "linear"):
-        unit |= {"out_channels": problem.out_channels, "groups": problem.groups}
-    return unit | window
+        entry |= {"out_channels": problem.out_channels, "groups": problem.groups}
+    return entry | window
 
 
 def _portable(problem: LayerProblem) -> dict[str, Any]:

@@ -1,16 +1,19 @@
-"""``model.jcw``: a safetensors file with the network in its header and only the kept weights."""
+"""``model.jcw``: its exporter and its contents, a safetensors file with the network in its header and only kept weights."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from jcw_core.errors import NetworkError
+from jcw_core.files import atomic
 from jcw_core.network.graph import Network
 from jcw_core.network.layers import FusedLayer, fuse
 from jcw_core.network.model import Model
@@ -26,8 +29,24 @@ _ATTRIBUTES = (
 )
 
 
+class JcwExporter:
+    """The ``jcw`` exporter: writes what the engine runs."""
+
+    name = "jcw"
+    suffix = ".jcw"
+
+    def export(self, model: Model, path: Path) -> None:
+        """Write ``path`` atomically: network, architecture and only the kept weights."""
+        with atomic(path) as temporary:
+            temporary.write_bytes(serialize(model))
+
+
 def serialize(model: Model) -> bytes:
-    """The contents of a ``model.jcw``: what the engine loads, here or on a device."""
+    """The contents of a ``model.jcw``: what the engine loads, here or on a device.
+
+    Raises:
+        NetworkError: the name of a layer cannot stand in a file.
+    """
     metadata = {
         "format": FORMAT,
         "network": model.network.to_json(),
@@ -36,12 +55,13 @@ def serialize(model: Model) -> bytes:
     if model.architecture is not None:
         metadata["architecture"] = json.dumps(model.architecture.to_dict())
     tensors: dict[str, NDArray[Any]] = {}
-    for unit in _units(model.network):
-        folded = fold(unit, model.weights)
+    for layer in _layers(model.network):
+        _require_name(layer.name)
+        folded = fold(layer, model.weights)
         if folded is not None:
-            tensors |= unit_tensors(unit.name, folded)
-        if unit.node.op == "prelu":
-            tensors[f"{unit.name}.weight"] = model.weights[f"{unit.name}.weight"]
+            tensors |= layer_tensors(layer.name, folded)
+        if layer.node.op == "prelu":
+            tensors[f"{layer.name}.weight"] = model.weights[f"{layer.name}.weight"]
     return _sorted_header(save(tensors, metadata))
 
 
@@ -53,24 +73,34 @@ def _sorted_header(data: bytes) -> bytes:
     return len(header).to_bytes(8, "little") + header + data[start:]
 
 
-def _units(network: Network) -> list[FusedLayer]:
-    """Units of one operation each: the engine decides itself what it runs together."""
-    return [part for unit in fuse(network) for part in unit.parts]
+def _require_name(name: str) -> None:
+    """Raise for a name that is no UTF-8, or that would move the cursor of a terminal."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise NetworkError(f"layer {name!a}: half a character in its name; give it another") from None
+    if any(c < " " or c == "\x7f" for c in name):
+        raise NetworkError(f"layer {name!a}: a control character in its name; give it another")
+
+
+def _layers(network: Network) -> list[FusedLayer]:
+    """Layers of one operation each: the engine decides itself what it runs together."""
+    return [part for layer in fuse(network) for part in layer.parts]
 
 
 def program_of(network: Network) -> Mapping[str, Any]:
-    """The units of ``network`` as plain data: tensor 0 is the input, unit ``i`` makes tensor ``i + 1``."""
-    units = _units(network)
-    numbers = {network.input.name: 0} | {unit.output: i + 1 for i, unit in enumerate(units)}
+    """The layers of ``network`` as plain data: tensor 0 is the input, layer ``i`` makes tensor ``i + 1``."""
+    layers = _layers(network)
+    numbers = {network.input.name: 0} | {layer.output: i + 1 for i, layer in enumerate(layers)}
     return {
         "input": list(network.input_shape),
-        "units": [_entry(network, unit, numbers) for unit in units],
+        "units": [_entry(network, layer, numbers) for layer in layers],
         "output": numbers[network.output.inputs[0]],
     }
 
 
-def unit_tensors(name: str, folded: Folded) -> dict[str, NDArray[Any]]:
-    """The arrays of one unit: bits and values where groups are pruned, the whole weight where not."""
+def layer_tensors(name: str, folded: Folded) -> dict[str, NDArray[Any]]:
+    """The arrays of one layer: bits and values where groups are pruned, the whole weight where not."""
     weight = folded.weight
     depthwise = weight.ndim == 4 and weight.shape[1] == 1
     pruned = None if depthwise else pack(weight)
@@ -80,13 +110,13 @@ def unit_tensors(name: str, folded: Folded) -> dict[str, NDArray[Any]]:
     return tensors | {f"{name}.mask": pruned[0], f"{name}.values": pruned[1]}
 
 
-def _entry(network: Network, unit: FusedLayer, numbers: Mapping[str, int]) -> dict[str, Any]:
-    node = unit.node
+def _entry(network: Network, layer: FusedLayer, numbers: Mapping[str, int]) -> dict[str, Any]:
+    node = layer.node
     entry: dict[str, Any] = {
-        "name": unit.name,
+        "name": layer.name,
         "op": "activation" if node.op in ACTIVATIONS else node.op,
-        "inputs": [numbers[name] for name in unit.inputs],
-        "activation": node.op if node.op in ACTIVATIONS else unit.activation,
+        "inputs": [numbers[name] for name in layer.inputs],
+        "activation": node.op if node.op in ACTIVATIONS else layer.activation,
     }
     entry |= {key: _plain(node.attributes[key]) for key in _ATTRIBUTES if key in node.attributes}
     if node.op == "linear":
@@ -98,8 +128,8 @@ def _entry(network: Network, unit: FusedLayer, numbers: Mapping[str, int]) -> di
         entry["out_channels"] = network.shapes[node.name][0]
     if node.op == "unflatten":
         entry["op"] = "flatten"  # to the engine, a feature is a plane of one pixel
-    if unit.residual is not None:
-        entry["residual"] = numbers[unit.residual]
+    if layer.residual is not None:
+        entry["residual"] = numbers[layer.residual]
     return entry
 
 

@@ -1,4 +1,4 @@
-"""What jcw-kernels registers."""
+"""What jcw-kernels registers: device ``host``, exporter ``jcw``, stage ``evaluate``, command ``jcw kernels``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def jcw_register_devices() -> Sequence[DevicePlugin]:
 @hookimpl
 def jcw_register_exporters() -> Sequence[Exporter]:
     """``model.jcw``, as ``jcw``."""
-    from jcw_kernels.exporter import JcwExporter
+    from jcw_kernels.model_file import JcwExporter
 
     return [JcwExporter()]
 

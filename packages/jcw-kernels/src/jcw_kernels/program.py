@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.errors import FormatError, JcwError
+from jcw_core.errors import DeviceError, FormatError, JcwError
 from jcw_core.files import atomic
 from jcw_core.network.model import Model
 from jcw_kernels._engine import Engine
@@ -26,7 +26,7 @@ class StepTime:
     """What one step of a program costs.
 
     Args:
-        unit: name of the unit that it belongs to.
+        layer: name of the layer that it belongs to.
         kernel: ``"sparse"``, ``"dense"``, ``"rows"`` (dense, row by row), ``"winograd"``, ``"depthwise"``,
             ``"linear"``, ``"pool"``, ``"elementwise"``, ``"mean"``, ``"portable"`` (plain loops) or ``"copy"``; ``"sparse+depthwise"`` and
             ``"dense+depthwise"`` are a 1 x 1 convolution and the depthwise one that follows it in one step.
@@ -36,7 +36,7 @@ class StepTime:
         seconds: mean time.
     """
 
-    unit: str
+    layer: str
     kernel: str
     density: float
     macs: float
@@ -52,7 +52,7 @@ class StepTime:
 class Program:
     """A network bound to memory and to the kernels of one instruction set.
 
-    Make one with ``compile_model`` or ``load``.
+    Make one with ``compile_model`` or ``load``. It can be copied, pickled and used after a fork.
 
     Args:
         file: the contents of a ``model.jcw``.
@@ -61,7 +61,7 @@ class Program:
             or else the best that runs here.
 
     Raises:
-        FormatError: ``file`` is damaged; the message names the tensor or unit.
+        FormatError: ``file`` is damaged; the message names the tensor or layer.
         DeviceError: this machine lacks the instruction set, the memory or the threads.
         JcwError: ``threads`` is out of range; ``JCW_WINOGRAD`` is neither ``always`` nor ``never``.
     """
@@ -70,8 +70,17 @@ class Program:
         if not 1 <= threads <= 256:
             raise JcwError(f"threads is {threads}, expected 1 to 256")
         self._file = file
-        self._engine = Engine(file, threads, isa)
+        self._asked = threads, isa
+        try:
+            self._engine = Engine(file, threads, isa)
+        except MemoryError:
+            raise DeviceError(
+                f"a model of {len(file)} bytes takes more memory than this machine has"
+            ) from None
         self._image: NDArray[np.float32] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _program, (self._file, *self._asked)
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
@@ -102,7 +111,7 @@ class Program:
         """Run images one after the other.
 
         Args:
-            images: (n, channels, height, width) float32, C-contiguous.
+            images: (n, channels, height, width) float32, C-contiguous; (n, features) where the input is flat.
 
         Returns:
             (n, outputs) float32.
@@ -121,39 +130,52 @@ class Program:
             StepTime(*step, seconds=time) for step, time in zip(self._engine.steps(), seconds, strict=True)
         ]
 
-    def time(self, *, seconds: float = 0.02, first_unit: int = 0) -> float:
+    def time(self, *, seconds: float = 0.02, first_layer: int = 0) -> float:
         """Seconds of one image, the median of repeated runs.
 
         A mean would take in the moments at which another process has the core.
 
         Args:
             seconds: how long to repeat, about; three runs at least.
-            first_unit: leave out what the units before this number cost. They run before each run, so
+            first_layer: leave out what the layers before this number cost. They run before each run, so
                 that the inputs lie in the caches as they do within a network.
         """
         if self._image is None:
             self._image = random_input(self.input_shape)
             self._engine.run(self._image)
-        once = max(self._engine.time(first_unit, self._image, 1)[0], 1e-7)
+        once = max(self._engine.time(first_layer, self._image, 1)[0], 1e-7)
         runs = min(max(_LEAST_RUNS, round(seconds / once)), _MOST_RUNS)
-        return float(np.median(self._engine.time(first_unit, self._image, runs)))
+        return float(np.median(self._engine.time(first_layer, self._image, runs)))
 
     def save(self, path: Path | str) -> None:
-        """Write ``model.jcw``: a temporary file first, then a rename."""
-        with atomic(Path(path)) as temporary:
-            temporary.write_bytes(self._file)
+        """Write ``model.jcw``: a temporary file first, then a rename.
+
+        Raises:
+            FormatError: a path that no file can have.
+            OSError: ``path``, which it names, cannot be written.
+        """
+        try:
+            with atomic(Path(path)) as temporary:
+                temporary.write_bytes(self._file)
+        except ValueError as error:
+            raise FormatError(f"{str(path)!r}: {error}; give another path") from None
 
     def _checked(self, images: Any) -> NDArray[np.float32]:
         if not isinstance(images, np.ndarray) or images.dtype != np.float32:
             found = getattr(images, "dtype", type(images).__name__)
             raise JcwError(f"images are {found}, expected a numpy array of float32; convert with astype")
-        if images.shape[1:] != self.input_shape:
+        planes: NDArray[np.float32] = images[:, :, None, None] if images.ndim == 2 else images
+        if planes.shape[1:] != self.input_shape:
             raise JcwError(
                 f"images are {images.shape}, expected (n, {', '.join(map(str, self.input_shape))})"
             )
-        if not images.flags.c_contiguous:
+        if not planes.flags.c_contiguous:
             raise JcwError("images are not C-contiguous; copy them with numpy.ascontiguousarray")
-        return images
+        return planes
+
+
+def _program(file: bytes, threads: int, isa: str) -> Program:
+    return Program(file, threads=threads, isa=isa)
 
 
 def compile_model(model: Model, *, threads: int = 1, isa: str = "") -> Program:
@@ -172,5 +194,7 @@ def load(path: Path | str, *, threads: int = 1, isa: str = "") -> Program:
         return Program(Path(path).read_bytes(), threads=threads, isa=isa)
     except OSError as error:
         raise FormatError(f"{path}: {error.strerror or error}; export the model again") from None
+    except ValueError as error:
+        raise FormatError(f"{str(path)!r}: {error}; give another path") from None
     except FormatError as error:
         raise FormatError(f"{path}: {error}; export the model again") from None

@@ -28,6 +28,10 @@ class EvaluateStage:
         """The exported files."""
         return (records.EXPORTS,)
 
+    def plan(self, run: Run) -> str:
+        """The images that every model classifies."""
+        return f"{len(run.dataset('test'))} images a model"
+
     def run(self, context: Run) -> Sequence[str]:
         """Write ``evaluation.json``.
 

@@ -38,11 +38,11 @@ class LatencyOptions:
         0.02,
         low=0.0,
         high=1.0,
-        help="half-width of a median's notch (McGill, Tukey and Larsen 1978), as a share of the median: it holds "
-        "the true one in about 80 % of all cases at six rounds, 90 % at thirty",
+        help="half-width of a median's confidence interval, as a share of the median: it holds the true one in about "
+        "80 % of all cases at six rounds, 90 % at thirty",
     )
     busy: float = option(
-        0.2, low=0.0, help="visits at which a reference layer is this share slower are repeated"
+        0.2, low=0.0, help="timed batches in which a reference layer is this share slower are repeated"
     )
     timeout: float = option(
         600.0, low=1.0, high=1e6, help="seconds after which a silent device counts as hung"

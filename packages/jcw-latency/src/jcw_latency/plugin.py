@@ -1,4 +1,4 @@
-"""What jcw-latency registers."""
+"""The hooks of jcw-latency: its devices, objective, stages, report section and commands."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def jcw_register_report() -> Sequence[ReportSection]:
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
     """``profile``, ``predict``, ``check`` and ``table``."""
-    from jcw_latency.commands import check as check_command
-    from jcw_latency.commands import profile as commands
-    from jcw_latency.commands import table as table_commands
+    from jcw_latency.commands.check import check
+    from jcw_latency.commands.predict import predict
+    from jcw_latency.commands.profile import profile
+    from jcw_latency.commands.table import table
 
-    return [commands.profile, commands.predict, check_command.check, table_commands.table]
+    return [profile, predict, check, table]

@@ -11,11 +11,13 @@ import numpy as np
 from jcw_core.errors import FormatError
 from jcw_core.protocols import Run
 from jcw_core.run import records
-from jcw_core.space.space import SearchSpace
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.fidelity.check import check
+from jcw_latency.fidelity.verdict import Verdict, judge
 from jcw_latency.options import LatencyOptions
+from jcw_latency.profiling.members import covering_members
 from jcw_latency.profiling.profile import profile_space
+from jcw_latency.profiling.progress import Notify
 from jcw_latency.table.predictor import LatencyPredictor
 from jcw_latency.table.table import LatencyTable
 
@@ -26,33 +28,37 @@ class ProfileStage:
     name = "profile"
     section = "latency"
     options: type[Any] | None = LatencyOptions
-    reads = ("network", "data", "device")
+    # The space: the end-to-end fit has to hold where the search goes.
+    reads = ("network", "data", "device", "space")
     makes = (records.TABLE,)
 
     def needs(self, run: Run) -> tuple[str, ...]:
         """Nothing but the device."""
         return ()
 
-    def run(self, context: Run) -> Sequence[str]:
+    def plan(self, run: Run) -> str:
+        """The size of its grids, and the networks that it runs whole."""
+        options = run.options(LatencyOptions)
+        grids = f"{options.widths} x {options.widths} x {options.densities}"
+        points = "grids as fine as needed" if options.adaptive else f"at most {grids} points a layer"
+        return f"{points}, {options.min_rounds} to {options.rounds} times each; {options.whole_networks} whole networks"
+
+    def run(self, run: Run) -> Sequence[str]:
         """Write the table."""
-        device, options = context.open_device(), context.options(LatencyOptions)
-        # Before minutes of measuring: an exporter that is not installed.
-        exporter = context.registry.exporters[device.model_format] if device.model_format else None
-        scratch = context.scratch(self.name)
+        options = run.options(LatencyOptions)
+        device = GuardedDevice.of(run.open_device(), options.timeout, run.registry.exporters)
+        scratch = run.scratch(self.name)
         table = profile_space(
-            SearchSpace.of(context.network),
+            run.space,
             device,
-            exporter,
             options,
-            rng=context.rng(self.name),
+            rng=run.rng(self.name),
             folder=scratch,
-            partial=scratch / "samples.npz",
-            notify=lambda unit: (
-                lambda done, total, detail: context.progress(self.name, unit, done, total, detail)
-            ),
-            tell=lambda line: context.progress(self.name, "point", 0, 0, line),
+            checkpoint=scratch / "samples.npz",
+            notify=_told(run),
         )
-        table.write(context.path(records.TABLE))
+        table.write(run.path(records.TABLE))
+        _tell_verdict(run, self.name, judge(table, again=_again(run)))
         return ()
 
 
@@ -69,23 +75,28 @@ class MeasureStage:
         """The models and the table."""
         return (records.EXPORTS, records.TABLE)
 
-    def run(self, context: Run) -> Sequence[str]:
+    def plan(self, run: Run) -> str:
+        """What is run beside the models."""
+        options = run.options(LatencyOptions)
+        return f"the models and {options.check_networks} random networks, {options.check_rounds} times each"
+
+    def run(self, run: Run) -> Sequence[str]:
         """Write ``measurements.json``."""
-        options = context.options(LatencyOptions)
-        device = GuardedDevice(context.open_device(), options.timeout)
+        options = run.options(LatencyOptions)
+        device = GuardedDevice.of(run.open_device(), options.timeout, run.registry.exporters)
         records.Measurements(
             device.info,
-            _measure_models(context, device, options),
-            _fidelity(context, device, options),
-        ).write(context.path(records.MEASUREMENTS))
+            _measure_models(run, device, options),
+            _fidelity(run, device, options),
+        ).write(run.path(records.MEASUREMENTS))
         return ()
 
 
 def _measure_models(
-    context: Run, device: GuardedDevice, options: LatencyOptions
+    run: Run, device: GuardedDevice, options: LatencyOptions
 ) -> Mapping[str, records.ModelTimes | None]:
     """Times of every exported model by identifier; None on a device that runs no models."""
-    exported = _exported(context, device.model_format)
+    exported = _exported(run, device.model_format)
     if not device.model_format:
         return dict.fromkeys(exported)
     seconds = device.measure_models(list(exported.values()), options.check_rounds)
@@ -97,18 +108,18 @@ def _measure_models(
         times[name] = records.ModelTimes(
             float(np.median(timed)), float(timed.min()), float(timed.max()), int(timed.size)
         )
-    context.progress("measure", "model", len(times), len(times))
+    run.progress("measure", "model", len(times), len(times))
     return times
 
 
-def _exported(context: Run, model_format: str) -> dict[str, Path]:
+def _exported(run: Run, model_format: str) -> dict[str, Path]:
     """The file of every model that the device can run, by identifier."""
-    index = context.path(records.EXPORTS)
+    index = run.path(records.EXPORTS)
     exports = records.read_exports(index)
     try:
         if not model_format:
             return dict.fromkeys(exports, index)
-        return {name: context.path(files[model_format]) for name, files in exports.items()}
+        return {name: run.path(files[model_format]) for name, files in exports.items()}
     except KeyError:
         raise FormatError(
             f"{index}: not every model was exported as {model_format!r}, which the device runs; "
@@ -116,18 +127,35 @@ def _exported(context: Run, model_format: str) -> dict[str, Path]:
         ) from None
 
 
-def _fidelity(context: Run, device: GuardedDevice, options: LatencyOptions) -> Mapping[str, Any] | None:
+def _fidelity(run: Run, device: GuardedDevice, options: LatencyOptions) -> Mapping[str, Any] | None:
     if not device.model_format or not options.check_networks:
         return None
-    rng, table = context.rng("check"), LatencyTable.read(context.path(records.TABLE))
+    rng, table = run.rng("check"), LatencyTable.read(run.path(records.TABLE))
     table.require(device.info)
-    return check(
-        LatencyPredictor(table, context.space),
+    found = check(
+        LatencyPredictor(table, run.space),
         device,
-        context.registry.exporters[device.model_format],
-        context.space.sample(options.check_networks, rng),
+        covering_members(run.space, options.check_networks, rng),
         rounds=options.check_rounds,
         rng=rng,
-        folder=context.scratch("measure"),
-        notify=lambda done, total, detail: context.progress("measure", "network", done, total, detail),
+        folder=run.scratch("measure"),
+        stage="measure",
+        notify=_told(run),
     ).to_dict()
+    verdict = judge(table, found, again=_again(run))
+    _tell_verdict(run, "measure", verdict)
+    return {**found, "verdict": verdict.to_dict()}
+
+
+def _told(run: Run) -> Notify:
+    """Hands progress on to the run's listeners."""
+    return lambda event: run.progress(event.stage, event.unit, event.done, event.total, event.detail)
+
+
+def _tell_verdict(run: Run, stage: str, verdict: Verdict) -> None:
+    run.progress(stage, "verdict", 0, 0, str(verdict))
+
+
+def _again(run: Run) -> str:
+    """The command that measures the run's table again, up to the name of an option."""
+    return f"jcw run {run.recipe.path} --set latency."

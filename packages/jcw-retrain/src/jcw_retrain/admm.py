@@ -27,9 +27,10 @@ class Admm(Method):
         module: being trained.
         densities: share of weight groups to keep, by layer; layers at 1 are left alone.
         rho: weight of the pull.
+        epochs: how many there will be.
     """
 
-    def __init__(self, module: Slimmable, densities: Mapping[str, float], rho: float) -> None:
+    def __init__(self, module: Slimmable, densities: Mapping[str, float], rho: float, epochs: int) -> None:
         self._rho = rho
         self._densities = {layer: density for layer, density in densities.items() if density < 1}
         self._weights = {layer: module.get_parameter(f"{layer}.weight") for layer in self._densities}
@@ -37,6 +38,8 @@ class Admm(Method):
             layer: projection(w.detach(), self._densities[layer]) for layer, w in self._weights.items()
         }
         self._z = {layer: torch.zeros_like(w.detach()) for layer, w in self._weights.items()}
+        # A part of the state, so that a training which was killed knows them all at its end.
+        self._residuals = {layer: torch.zeros(epochs) for layer in self._weights}
 
     def adjust_gradients(self) -> None:
         """Add the gradient of the pull."""
@@ -44,16 +47,23 @@ class Admm(Method):
             assert weight.grad is not None
             weight.grad.add_(weight.detach() - self._u[layer] + self._z[layer], alpha=self._rho)
 
-    def end_epoch(self) -> None:
+    def end_epoch(self, epoch: int) -> None:
         """Update U and Z in place, so that ``state`` stays valid."""
         for layer, weight in self._weights.items():
             u, z = self._u[layer], self._z[layer]
             u.copy_(projection(weight.detach() + z, self._densities[layer]))
             z.add_(weight.detach() - u)
+            self._residuals[layer][epoch] = (weight.detach() - u).norm() / weight.detach().norm()
 
     def state(self) -> dict[str, Tensor]:
-        """U and Z by layer."""
-        return {f"{name}.{k}": t for name, kept in (("u", self._u), ("z", self._z)) for k, t in kept.items()}
+        """U, Z and the residuals by layer."""
+        kept = {"u": self._u, "z": self._z, "residual": self._residuals}
+        return {f"{name}.{layer}": t for name, tensors in kept.items() for layer, t in tensors.items()}
+
+    @property
+    def residuals(self) -> dict[str, list[float]]:
+        """The primal residual |W - U| / |W| of each layer after each epoch; it falls to 0 where ADMM converges."""
+        return {layer: residuals.tolist() for layer, residuals in self._residuals.items()}
 
 
 class FixedMasks(Method):

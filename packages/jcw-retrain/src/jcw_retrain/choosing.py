@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.run.records import Candidate, Front
 
 LATENCY = "latency"
+
+_FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ def choose(front: Front, models: int, budgets_ms: Sequence[float]) -> list[Chose
 
     Args:
         front: found by a search with the objective ``latency``.
-        models: how many; fewer are returned when the front has fewer.
+        models: how many, spread over the latencies of the front; fewer only when the front has fewer.
         budgets_ms: latencies to stay within.
 
     Returns:
@@ -51,6 +54,11 @@ def choose(front: Front, models: int, budgets_ms: Sequence[float]) -> list[Chose
     return _within(front, budgets_ms) if budgets_ms else _spread(front, models)
 
 
+def at_least(value: float) -> str:
+    """``value`` above 0 in four digits, rounded up: text for an error that says what would do."""
+    return f"{float(_FOUR_DIGITS.create_decimal(value)):.4g}"
+
+
 def _within(front: Front, budgets_ms: Sequence[float]) -> list[ChosenCandidate]:
     fastest = min(_latency(c) for c in front.candidates)
     chosen: list[ChosenCandidate] = []
@@ -58,7 +66,7 @@ def _within(front: Front, budgets_ms: Sequence[float]) -> list[ChosenCandidate]:
         fitting = [c for c in front.candidates if _latency(c) <= budget]
         if not fitting:
             raise JcwError(
-                f"retrain.budgets_ms: no model runs within {budget:g} ms; the fastest takes {fastest:.4g} ms, "
+                f"retrain.budgets_ms: no model runs within {budget:g} ms; the fastest takes {at_least(fastest)} ms, "
                 "so ask for at least that or lower the bounds of the space"
             )
         best = min(fitting, key=lambda c: _badness(front, c))
@@ -68,21 +76,27 @@ def _within(front: Front, budgets_ms: Sequence[float]) -> list[ChosenCandidate]:
 
 
 def _spread(front: Front, models: int) -> list[ChosenCandidate]:
-    latencies = [_latency(c) for c in front.candidates]
+    """Evenly spaced requests, each served by the best model between the request below and itself.
+
+    A request without a model of its own is filled up with the candidate farthest in latency from
+    those chosen, which is asked for what it takes itself.
+    """
+    latencies = np.array([_latency(c) for c in front.candidates])
     count = min(models, len(latencies))
-    targets = np.linspace(min(latencies), max(latencies), count) if count > 1 else [max(latencies)]
-    chosen: list[ChosenCandidate] = []
-    for target in targets:
-        taken = [choice.candidate for choice in chosen]
-        # The margin keeps the last target above the slowest model after rounding.
-        fitting = [
-            c
-            for c in front.candidates
-            if _latency(c) <= target * (1 + 1e-9) and not any(c is t for t in taken)
-        ]
-        if fitting:
-            chosen.append(ChosenCandidate(min(fitting, key=lambda c: _badness(front, c)), float(target)))
-    return chosen
+    requests = np.linspace(latencies.min(), latencies.max(), count) if count > 1 else [latencies.max()]
+    served: dict[int, ChosenCandidate] = {}
+    for request in map(float, requests):
+        below = max((choice.requested_ms for choice in served.values()), default=-np.inf)
+        between = [i for i, latency in enumerate(latencies) if below < latency <= request]
+        if between:
+            best = min(between, key=lambda i: _badness(front, front.candidates[i]))
+            served[best] = ChosenCandidate(front.candidates[best], request)
+    while len(served) < count:
+        distance = np.abs(latencies[:, None] - latencies[list(served)]).min(axis=1)
+        distance[list(served)] = -1
+        farthest = int(distance.argmax())
+        served[farthest] = ChosenCandidate(front.candidates[farthest], float(latencies[farthest]))
+    return sorted(served.values(), key=lambda choice: (choice.requested_ms, _latency(choice.candidate)))
 
 
 def _latency(candidate: Candidate) -> float:

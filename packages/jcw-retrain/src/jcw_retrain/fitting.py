@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -12,13 +12,28 @@ import numpy as np
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
-from jcw_core.network.shrink import Weights, shrink, shrink_weights
-from jcw_core.training.batches import TrainingImages
+from jcw_core.network.shrink import Weights, shrink
+from jcw_core.supernet.calibration import recalibrate
+from jcw_core.training.batches import Batch, TrainingImages
 from jcw_core.training.loop import EpochReport, Method, Training
 from jcw_core.training.module import Slimmable
 from jcw_core.training.options import Arithmetic, TrainingOptions
+from jcw_core.training.precision import computing
 from jcw_retrain.admm import Admm, FixedMasks, prune
 from jcw_retrain.options import Phases
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model that has been trained.
+
+    Args:
+        model: with pruned weights at zero.
+        residuals: |W - U| / |W| of each pruned layer after each epoch of ADMM.
+    """
+
+    model: Model
+    residuals: Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -28,8 +43,9 @@ class Fitting:
     Args:
         network: at full width.
         architecture: what the model keeps.
-        initial: weights of the full network to start from; None for random ones.
+        initial: weights of the network cut down to the architecture; None for random ones.
         images: training images.
+        calibration: images that set batch-norm statistics, unchanged.
         phases: hyper-parameters.
         arithmetic: precision.
         rng: a generator by key.
@@ -42,6 +58,7 @@ class Fitting:
     architecture: Architecture
     initial: Weights | None
     images: TrainingImages
+    calibration: Sequence[Batch]
     phases: Phases
     arithmetic: Arithmetic
     rng: Callable[..., np.random.Generator]
@@ -49,21 +66,35 @@ class Fitting:
     report: Callable[[int, str], None]
     stop: Event
 
-    def run(self) -> Model:
-        """Train, from the last checkpoint if there is one. Raises ``JcwError`` when training diverges."""
+    def run(self) -> Fitted:
+        """Train, from the last checkpoint if there is one.
+
+        Dense and pruned models go through the same phases, so that they compare; in a dense one nothing
+        is pulled, pruned or masked. Batch norm is calibrated wherever weights change but by training.
+
+        Raises:
+            JcwError: training diverged.
+        """
         module = Slimmable(shrink(self.network, self.architecture), self.rng("weights"))
         if self.initial is not None:
-            module.load_weights(shrink_weights(self.network, self.architecture, self.initial))
-        densities, phases = self.architecture.densities, self.phases
-        if all(density == 1 for density in densities.values()):
-            self._train(module, "dense", phases.dense, Method(), 0)
-            return Model(module.network, module.weights(), self.architecture)
-        done = phases.pretrain.epochs
-        self._train(module, "pretrain", phases.pretrain, Method(), 0)
-        self._train(module, "admm", phases.admm, Admm(module, densities, phases.rho), done)
+            module.load_weights(self.initial)
+            self._calibrate(module)
+        densities, phases, done = self.architecture.densities, self.phases, 0
+        self._train(module, "pretrain", phases.pretrain, Method(), done)
+        done += phases.pretrain.epochs
+        admm = Admm(module, densities, phases.rho, phases.admm.epochs)
+        self._train(module, "admm", phases.admm, admm, done)
+        done += phases.admm.epochs
         masks = prune(module, densities)
-        self._train(module, "finetune", phases.finetune, FixedMasks(module, masks), done + phases.admm.epochs)
-        return Model(module.network, module.weights(), self.architecture)
+        self._calibrate(module)
+        self._train(module, "finetune", phases.finetune, FixedMasks(module, masks), done)
+        if phases.finetune.ema:
+            self._calibrate(module)
+        return Fitted(Model(module.network, module.weights(), self.architecture), admm.residuals)
+
+    def _calibrate(self, module: Slimmable) -> None:
+        with computing(self.arithmetic):
+            recalibrate(module, (images for images, _ in self.calibration))
 
     def _train(
         self, module: Slimmable, phase: str, options: TrainingOptions, method: Method, before: int

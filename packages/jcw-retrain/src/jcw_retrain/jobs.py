@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Lock
 
 import numpy as np
-import torch
 
 from jcw_core.formats.safetensors_file import SafetensorsExporter
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.model import Model
-from jcw_core.network.shrink import Weights
 from jcw_core.protocols import Run
-from jcw_core.run.records import BASELINE, FRONT, MODELS, SUPERNET, ChosenModel, Front
-from jcw_core.training import checkpoint
-from jcw_core.training.batches import TrainingImages
-from jcw_core.training.precision import threads
+from jcw_core.run.records import BASELINE, FRONT, MODELS, ChosenModel, Front
+from jcw_core.training.batches import FixedImages, TrainingImages
 from jcw_retrain.choosing import LATENCY, choose
 from jcw_retrain.fitting import Fitting
+from jcw_retrain.initial import starting_weights
+from jcw_retrain.lanes import side_by_side
 from jcw_retrain.options import RetrainOptions, phases
+from jcw_retrain.residuals import residuals_of, write_residuals
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +37,14 @@ class Job:
 def retrain(context: Run) -> list[str]:
     """Train the baseline and the chosen models; write their weights and ``models/index.json``.
 
-    Models are trained side by side, one thread each where there are more models than threads: that
-    scales better than several threads in one small network.
-
     Returns:
-        the files of weights, relative to the run.
+        the files of weights and of ADMM's residuals, relative to the run.
     """
     jobs = list_jobs(context)
-    count, lanes = context.recipe.run.threads, min(context.recipe.run.threads, len(jobs))
     work = _Work(context, jobs)
-    with threads(count // lanes):
-        pool = ThreadPoolExecutor(lanes, initializer=torch.set_num_threads, initargs=(count // lanes,))
-        try:
-            futures = [pool.submit(work.fit, job) for job in jobs]
-            ended = wait(futures, return_when=FIRST_EXCEPTION).done
-        finally:
-            # Ctrl-C and the failure of one model end the others at their next step.
-            work.stop.set()
-            pool.shutdown(cancel_futures=True)
-    # What ended later was stopped, which is not the failure to tell of.
-    models = [future.result() for future in futures if future in ended]
+    models = side_by_side(work.fit, jobs, context.recipe.run.threads, work.stop)
     ChosenModel.write_all(context.path(MODELS), models)
-    return [model.weights for model in models]
+    return [file for model in models for file in (model.weights, residuals_of(model.id))]
 
 
 def list_jobs(context: Run) -> list[Job]:
@@ -93,21 +77,24 @@ class _Work:
         self._context = context
         self._options = context.options(RetrainOptions)
         self._phases = phases(self._options, context.recipe.network.backbone)
-        self._images = TrainingImages(
-            context.dataset("train"), self._options.augmentation, self._options.arithmetic
+        data = context.dataset("train" if self._options.hold_out else "training")
+        self._images = TrainingImages(data, self._options.augmentation, self._options.arithmetic)
+        self._calibration = FixedImages.drawn(
+            data, self._options.calibration_images, context.rng("calibration"), self._options.arithmetic
         )
-        self._initial = _supernet_weights(context) if self._options.init == "supernet" else None
+        self._start = starting_weights(context)
         self._done = {job.id: 0 for job in jobs}
         self._lock = Lock()
 
     def fit(self, job: Job) -> ChosenModel:
         """Train one model and write its weights."""
         context = self._context
-        model = Fitting(
+        fitted = Fitting(
             network=context.network,
             architecture=job.architecture,
-            initial=self._initial,
+            initial=None if self._start is None else self._start(job.architecture),
             images=self._images,
+            calibration=self._calibration,
             phases=self._phases,
             arithmetic=self._options.arithmetic,
             rng=partial(context.rng, "retrain", job.id),
@@ -116,14 +103,15 @@ class _Work:
             stop=self.stop,
         ).run()
         name = f"models/{job.id}/weights.safetensors"
-        SafetensorsExporter().export(model, context.path(name))
+        SafetensorsExporter().export(fitted.model, context.path(name))
+        write_residuals(context.path(residuals_of(job.id)), fitted.residuals)
         return ChosenModel(
             id=job.id,
             architecture=job.architecture,
             requested_latency_ms=job.requested_ms,
             predicted_latency_ms=job.predicted_ms,
             search_error=job.search_error,
-            kept_weights=_kept(model),
+            kept_weights=_kept(fitted.model),
             weights=name,
         )
 
@@ -143,8 +131,3 @@ def _kept(model: Model) -> int:
     """Weights of convolutions and linear layers that are not zero."""
     layers = [node.name for node in model.network if node.op in ("conv2d", "linear")]
     return sum(int(np.count_nonzero(model.weights[f"{name}.weight"])) for name in layers)
-
-
-def _supernet_weights(context: Run) -> Weights:
-    tensors, _ = checkpoint.load(context.path(SUPERNET))
-    return {name: tensor.numpy() for name, tensor in tensors.items()}

@@ -34,16 +34,31 @@ class RetrainOptions:
 
     models: int = option(7, low=1, help="models, spread evenly in latency over the front")
     budgets_ms: tuple[float, ...] = option(
-        (), low=0.0, help="in place of models: the best within each budget"
+        (), above=0.0, help="in place of models: the best within each budget"
     )
-    init: Literal["scratch", "supernet"] = option("scratch", help="weights that pretraining starts from")
+    init: Literal["scratch", "supernet", "pretrained"] = option(
+        "scratch",
+        help="weights that pretraining starts from; supernet: those that the search saw; pretrained: those that the "
+        "network brings",
+    )
+    hold_out: bool = option(False, help="leave images that were held out for the search out of training, too")
     momentum: float = option(0.9, low=0.0, high=1.0, help="of SGD")
+    nesterov: bool = option(True, help="momentum that looks ahead")
+    ema: float = option(
+        0.0,
+        low=0.0,
+        high=0.999999,
+        help="of fine-tuning: decay per step of an average of the weights that is handed over in their place; 0: none",
+    )
     label_smoothing: float = option(
         0.0, low=0.0, high=1.0, help="share of the target spread over all classes"
     )
     lr_warmup_epochs: float = option(0.0, low=0.0, help="of pretraining: the learning rate rises from 0")
     crop_padding: int = option(0, low=0, high=64, help="pixels of padding before a random crop")
     flip: bool = option(False, help="mirror half of the images")
+    calibration_images: int = option(
+        1280, low=2, help="training images that set batch-norm statistics when weights were pruned"
+    )
     precision: Literal["fp32", "bf16", "auto"] = option(
         "fp32", help="auto: bf16 where the processor has instructions for it"
     )
@@ -65,7 +80,7 @@ class RetrainOptions:
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """The three phases of a pruned model, and the one of a dense model that is trained as long."""
+    """The three phases of every model, dense ones included."""
 
     pretrain: TrainingOptions
     admm: TrainingOptions
@@ -76,11 +91,6 @@ class Phases:
     def epochs(self) -> int:
         """Epochs of every model."""
         return self.pretrain.epochs + self.admm.epochs + self.finetune.epochs
-
-    @property
-    def dense(self) -> TrainingOptions:
-        """Pretraining over the epochs of all three phases."""
-        return replace(self.pretrain, epochs=self.epochs)
 
 
 _ADMM = TrainingOptions(epochs=60, batch_size=512, lr=0.005, annealing="constant", weight_decay=1e-4)
@@ -103,12 +113,28 @@ PAPER: Mapping[str, tuple[TrainingOptions, TrainingOptions, TrainingOptions]] = 
 def phases(options: RetrainOptions, backbone: str) -> Phases:
     """The recipe's values over the paper's; a backbone that the paper does not have takes ResNet-18's."""
     given: tuple[PhaseOptions, ...] = (options.pretrain, options.admm, options.finetune)
+    common = {key: getattr(options, key) for key in ("momentum", "nesterov", "label_smoothing")}
     pretrain, admm, finetune = (
-        replace(default, **_given(table), momentum=options.momentum, label_smoothing=options.label_smoothing)
+        replace(default, **_given(table), **common)
         for default, table in zip(PAPER.get(backbone, _RESNET18), given, strict=True)
     )
     pretrain = replace(pretrain, lr_warmup_epochs=options.lr_warmup_epochs)
+    finetune = replace(finetune, ema=options.ema)
     return Phases(pretrain, admm, finetune, options.admm.rho)
+
+
+def shortened(phases: Phases, epochs: int) -> Phases:
+    """The same phases within ``epochs`` in all, in their proportions; as they are where they are no longer."""
+    if phases.epochs <= epochs:
+        return phases
+    scale, given = epochs / phases.epochs, (phases.pretrain, phases.admm, phases.finetune)
+    # Ends of phases are rounded, so that the sum holds.
+    ends = [round(sum(one.epochs for one in given[:count]) * scale) for count in range(4)]
+    pretrain, admm, finetune = (
+        replace(one, epochs=end - start, lr_warmup_epochs=one.lr_warmup_epochs * scale)
+        for one, start, end in zip(given, ends, ends[1:], strict=False)
+    )
+    return Phases(pretrain, admm, finetune, phases.rho)
 
 
 def _given(table: PhaseOptions) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from jcw_core.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from jcw_core.protocols import Stage
+    import click
+
+    from jcw_core.protocols import ReportSection, Stage
 
 
 @hookimpl
@@ -17,3 +19,19 @@ def jcw_register_stages() -> Sequence[Stage]:
     from jcw_retrain.stages import RetrainStage
 
     return [RetrainStage()]
+
+
+@hookimpl
+def jcw_register_report() -> Sequence[ReportSection]:
+    """How ADMM has converged."""
+    from jcw_retrain.report_section import AdmmSection
+
+    return [AdmmSection()]
+
+
+@hookimpl
+def jcw_register_commands() -> Sequence[click.Command]:
+    """``search fidelity``, which trains networks."""
+    from jcw_retrain import commands
+
+    return [commands.search]

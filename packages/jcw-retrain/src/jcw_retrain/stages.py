@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jcw_core.run.records import FRONT, MODELS, SUPERNET
-from jcw_retrain.options import RetrainOptions
+from jcw_retrain.budgets import check_budgets, files_read
+from jcw_retrain.options import RetrainOptions, phases
 
 if TYPE_CHECKING:
     from jcw_core.protocols import Run
@@ -25,6 +26,22 @@ class RetrainStage:
         """The front, and the supernet when weights are inherited."""
         inherits = run.options(RetrainOptions).init == "supernet"
         return (FRONT, SUPERNET) if inherits else (FRONT,)
+
+    def check_reads(self, run: Run) -> tuple[str, ...]:
+        """What tells whether budgets can be met."""
+        return files_read(run)
+
+    def check(self, run: Run) -> Sequence[str]:
+        """Notes on budgets. Raises ``RecipeError`` for one that no network of the space meets."""
+        return check_budgets(run)
+
+    def plan(self, run: Run) -> str:
+        """How many models at most, and the epochs of each."""
+        options = run.options(RetrainOptions)
+        found = phases(options, run.recipe.network.backbone)
+        parts = " + ".join(str(phase.epochs) for phase in (found.pretrain, found.admm, found.finetune))
+        models = len(options.budgets_ms) or options.models
+        return f"the baseline and at most {models} models, {found.epochs} epochs each: {parts}"
 
     def run(self, run: Run) -> Sequence[str]:
         """Train; returns the files of weights."""

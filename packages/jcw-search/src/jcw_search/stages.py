@@ -46,6 +46,11 @@ class SearchStage:
         chosen = [run.registry.objectives[name] for name in run.options(SearchOptions).objectives]
         return tuple(table for found in chosen if isinstance(found, Configured) for table in found.reads)
 
+    def plan(self, run: Run) -> str:
+        """Its population and generations."""
+        options = run.options(SearchOptions)
+        return f"population {options.population} x {options.generations} generations"
+
     def run(self, context: Run) -> Sequence[str]:
         """Search, from the last checkpoint if there is one, and write the front."""
         options = context.options(SearchOptions)

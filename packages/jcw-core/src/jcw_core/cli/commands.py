@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jcw_core.backbones.family import WIDTHS
-from jcw_core.errors import JcwError
+from jcw_core.cli.text import echo
+from jcw_core.errors import JcwError, RecipeError
+from jcw_core.names import printable
+from jcw_core.plugin_checks import build_network
+from jcw_core.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.table import Table
 
-    from jcw_core.registry import Registry
+    from jcw_core.recipe.recipe import Recipe
 
 
 @click.command()
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Check the recipe, its images and its network, and list the stages without running them.",
+    help="Check the recipe, its images and its network, and list the stages and their work without running them.",
 )
 @click.pass_obj
 def run(
@@ -41,33 +45,48 @@ def run(
     A run that was interrupted continues where it stopped; finished stages are skipped while their
     inputs stay the same.
     """
+    from jcw_core.cli.dry_run import print_plan
     from jcw_core.cli.progress import TerminalProgress
     from jcw_core.errors import continues_from
     from jcw_core.options import assignment
     from jcw_core.recipe.recipe import load_recipe
+    from jcw_core.run.checks import check
     from jcw_core.run.context import Context
     from jcw_core.run.directory import RunDirectory
-    from jcw_core.run.pipeline import check, plan
+    from jcw_core.run.origin import remember_recipe
+    from jcw_core.run.pipeline import plan
     from jcw_core.run.pipeline import run as run_stages
     from jcw_core.space.whole import fixed_layers, in_words, unpruned_layers
 
     read = load_recipe(recipe, registry, dict(assignment(text, "--set", "TABLE.KEY") for text in overrides))
-    directory = RunDirectory(runs / (read.run.name or recipe.stem))
+    directory = RunDirectory(runs / _run_name(read, recipe))
     context = Context(read, registry, directory)
     stages = plan(context, until)
-    check(context, stages)
+    for note in check(context, stages):
+        echo(f"note: {note}", err=True)
     if dry_run:
-        for stage in stages:
-            click.echo(f"{stage.name:12} -> {', '.join(stage.makes)}")
+        print_plan(context, stages)
         fixed = fixed_layers(context.network, read.space.step)
         for line in in_words(fixed, unpruned_layers(context.network)):
-            click.echo(f"kept whole: {line}")
+            echo(f"kept whole: {line}")
         return
     with continues_from(directory.root), TerminalProgress() as progress:
         registry.add("terminal-progress", progress)
+        remember_recipe(directory, recipe, overrides)
         run_stages(context, until, progress.stage)
+    if until == "report":
+        _say_summaries(registry, directory.path("report.json"))
     page = directory.path("report.html")
-    click.echo(f"report: {page.resolve()}" if until == "report" else f"run: {directory.root.resolve()}")
+    made, place = ("report", page) if until == "report" else ("run", directory.root)
+    echo(f"{made}: {place.absolute()}")
+
+
+def _run_name(read: Recipe, path: Path) -> str:
+    """The folder of a run below that of all runs."""
+    name = read.run.name or path.stem
+    if name in (".", ".."):
+        raise RecipeError(f"{path}: its name gives no folder for the run; set run.name")
+    return name
 
 
 @click.command()
@@ -82,6 +101,8 @@ def plugins(registry: Registry) -> None:
         registry.selections,
         registry.exporters,
         registry.stages,
+        registry.report_sections,
+        registry.commands,
     )
     for family in families:
         click.secho(
@@ -90,7 +111,8 @@ def plugins(registry: Registry) -> None:
         for name in sorted(family):
             click.echo(f"  {name:16} {family.origins[name]}")
     for name, reason in registry.failures.items():
-        click.secho(f"failed: {name}: {reason}", fg="red", err=True)
+        line = " ".join(f"failed: {name}: {reason}".split())
+        click.secho(printable(line), fg="red", err=True)
     if registry.failures:
         raise JcwError(f"{len(registry.failures)} plugin(s) failed to load; update or uninstall them")
 
@@ -117,7 +139,9 @@ def networks(
     from jcw_core.space.space import SearchSpace
 
     def build(backbone: str) -> Any:
-        return registry.backbones[backbone].build(num_classes=classes, width=width, input_size=input_size)
+        return build_network(
+            registry.backbones[backbone], num_classes=classes, width=width, input_size=input_size
+        )
 
     if name is not None:
         click.echo(build(name).to_json())
@@ -148,10 +172,10 @@ def recipe(registry: Registry) -> None:
 
 @click.command()
 @click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
-def show(run_directory: Path) -> None:
+@click.make_pass_decorator(Registry, ensure=True)
+def show(registry: Registry, run_directory: Path) -> None:
     """Print the models of a finished run: RUN is its folder, e.g. runs/quickstart."""
-    from rich.console import Console
-
+    from jcw_core.cli.text import print_table
     from jcw_core.errors import FormatError
     from jcw_core.files import read_json
     from jcw_core.report.stages import FORMAT
@@ -159,9 +183,22 @@ def show(run_directory: Path) -> None:
     path = run_directory / "report.json"
     report = read_json(path, kind=FORMAT)
     try:
-        Console(markup=False, emoji=False).print(_models(report))
+        print_table(_models(report))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"{path}: not a report ({error!r}); run its recipe again") from None
+    _say_summaries(registry, path)
+
+
+def _say_summaries(registry: Registry, path: Path) -> None:
+    """What the sections of a report say of it in a line each."""
+    from jcw_core.files import read_json
+    from jcw_core.protocols import Summarizing
+
+    report = read_json(path)
+    for section in sorted(registry.report_sections.values(), key=lambda section: section.order):
+        data = report.get(section.name)
+        if isinstance(section, Summarizing) and isinstance(data, dict) and (line := section.summary(data)):
+            echo(line)
 
 
 def _models(report: Mapping[str, Any]) -> Table:

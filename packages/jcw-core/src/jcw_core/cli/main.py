@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from contextlib import suppress
+from io import StringIO
+from typing import TextIO
+
 import click
 
 from jcw_core import providers
 from jcw_core.cli.background import leave
-from jcw_core.errors import JcwError
+from jcw_core.cli.interrupts import raise_interrupts
+from jcw_core.cli.text import echo
+from jcw_core.errors import JcwError, JcwWarning
 from jcw_core.registry import Registry
 
 
@@ -45,12 +53,20 @@ def main() -> None:
 
 def _run() -> int:
     """The exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        # Bytes of a path that are no characters can still be shown.
+        with suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    _show_warnings_as_lines()
     try:
-        registry = Registry()
-        status = build(registry).main(prog_name="jcw", standalone_mode=False)
+        command = build(Registry())
+        raise_interrupts()
+        status = command.main(prog_name="jcw", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except click.ClickException as error:
-        error.show()
+        shown = StringIO()
+        error.show(shown)
+        echo(shown.getvalue().rstrip(), err=True)
     except JcwError as error:
         _say(str(error), error)
     except (KeyboardInterrupt, click.Abort) as error:
@@ -68,7 +84,27 @@ def _run() -> int:
     return 2
 
 
+def _show_warnings_as_lines() -> None:
+    """Print what is meant for users without the file and the line of the code that says it."""
+    usual = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, JcwWarning):
+            echo(f"jcw: warning: {' '.join(str(message).split())}", err=True)
+        else:
+            usual(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
+
+
 def _say(message: str, error: BaseException) -> None:
     """Print an error and its notes as one line."""
     text = "; ".join([message, *getattr(error, "__notes__", [])])
-    click.echo(f"jcw: {' '.join(text.split())}", err=True)
+    echo(f"jcw: {' '.join(text.split())}", err=True)

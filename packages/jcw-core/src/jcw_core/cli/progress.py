@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.text import Text
 
+from jcw_core.cli.remaining import RemainingTime
 from jcw_core.hookspecs import hookimpl
+from jcw_core.names import printable
 from jcw_core.protocols import Progress as ProgressEvent
 from jcw_core.run.pipeline import StageEvent
 
 _SECONDS_BETWEEN_LINES = 5.0
+
+
+class _Left(ProgressColumn):
+    """The time left by the task's own estimate: rich's rate is that of the last reports."""
+
+    def render(self, task: Task) -> Text:
+        """Hours, minutes and seconds."""
+        left = task.fields["left"].seconds(time.monotonic())
+        shown = "-:--:--" if left is None else str(timedelta(seconds=round(left)))
+        return Text(shown, style="progress.remaining")
 
 
 class TerminalProgress:
@@ -25,14 +39,14 @@ class TerminalProgress:
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.description}", markup=False),
-            TimeRemainingColumn(),
+            _Left(),
             console=self._console,
             disable=not self._console.is_terminal,
-            speed_estimate_period=120,
         )
         self._task: TaskID | None = None
         self._key = ("", "", 0)
-        self._started = self._printed = time.monotonic()
+        self._started = self._printed = self._reported = time.monotonic()
+        self._left = RemainingTime(self._started)
 
     def __enter__(self) -> TerminalProgress:
         self._bars.start()
@@ -45,29 +59,40 @@ class TerminalProgress:
 
     def stage(self, event: StageEvent) -> None:
         """Show that a stage begins, is skipped or ends."""
-        place = f"[{event.index + 1}/{event.total}] {event.stage}"
+        place = printable(f"[{event.index + 1}/{event.total}] {event.stage}")
         if event.state == "started":
-            self._started = time.monotonic()
+            self._started = self._reported = time.monotonic()
             self._console.print(f"{place} ...", highlight=False, markup=False)
         elif event.state == "ended":
             seconds = time.monotonic() - self._started
             self._finish()
             self._console.print(f"{place} done in {seconds:.1f} s", highlight=False, markup=False)
+        elif event.state == "noted":
+            self._console.print(f"{place}: note: {printable(event.note)}", highlight=False, markup=False)
         else:
             self._console.print(f"{place} finished before", highlight=False, markup=False)
 
     @hookimpl
     def jcw_progress(self, event: ProgressEvent) -> None:
-        """Advance the bar, or print a line when the last is old enough."""
+        """Advance the bar, or print a line when the last is old enough; a message is printed and stays."""
+        if not event.total:
+            self._console.print(
+                f"  {event.stage}: {event.detail}", highlight=False, markup=False, soft_wrap=True
+            )
+            return
         key = (event.stage, event.unit, event.total)
         if key != self._key:
             self._finish()
             self._key = key
-            self._began = time.monotonic()
-            self._first = event.done
-            self._task = self._bars.add_task(event.unit, stage=event.stage, total=event.total)
+            # Its first unit began when the last report of another kind came, or the stage itself.
+            self._left = RemainingTime(self._reported)
+            self._task = self._bars.add_task(
+                printable(event.unit), stage=printable(event.stage), total=event.total, left=self._left
+            )
         assert self._task is not None
-        description = f"{event.unit}  {event.detail}".rstrip()
+        self._reported = time.monotonic()
+        self._left.update(self._reported, event.done, event.total)
+        description = printable(f"{event.unit}  {event.detail}".rstrip())
         self._bars.update(self._task, completed=event.done, description=description)
         if not self._console.is_terminal:
             self._line(event, description)
@@ -82,12 +107,7 @@ class TerminalProgress:
         if now - self._printed < _SECONDS_BETWEEN_LINES and event.done < event.total:
             return
         self._printed = now
-        rate = (event.done - self._first) / max(now - self._began, 1e-9)
-        left = (
-            f", {(event.total - event.done) / rate:.0f} s left"
-            if rate > 0 and event.done < event.total
-            else ""
-        )
-        self._console.print(
-            f"  {event.stage}: {event.done}/{event.total} {description}{left}", highlight=False, markup=False
-        )
+        seconds = self._left.seconds(now)
+        left = "" if seconds is None else f", {seconds:.0f} s left"
+        line = f"  {printable(event.stage)}: {event.done}/{event.total} {description}{left}"
+        self._console.print(line, highlight=False, markup=False)

@@ -1,4 +1,4 @@
-"""Decoding an image file to pixels of one size."""
+"""``Decoder``: an image file to pixels, resized, cropped, grey or in colour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The idx format of MNIST's family: two zero bytes, type, number of axes, big-endian sizes, values."""
+"""``read_idx``: arrays in the idx format of MNIST: two zero bytes, type, axes, big-endian sizes, values."""
 
 from __future__ import annotations
 

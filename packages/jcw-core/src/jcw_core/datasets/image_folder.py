@@ -1,4 +1,4 @@
-"""Labelled image files in a folder or a .zip, decoded when they are first asked for."""
+"""The dataset ``image_folder``: labelled image files in a folder or a .zip, decoded when first asked for."""
 
 from __future__ import annotations
 

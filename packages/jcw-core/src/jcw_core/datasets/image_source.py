@@ -1,15 +1,16 @@
-"""Where image files lie: a folder or a .zip, laid out split/class/file."""
+"""``open_source``: lists and reads image files in a folder or a .zip, laid out split/class/file."""
 
 from __future__ import annotations
 
+import struct
 import zipfile
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from jcw_core.errors import DataError
+from jcw_core.files import read_member
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".webp"})
 LAYOUT = "expected image files as split/class/file with a split train and a split test or val"
@@ -75,7 +76,7 @@ class ZipSource:
         self._path = path
         try:
             self._zip = zipfile.ZipFile(path)
-        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, struct.error) as error:
             raise DataError(f"{path}: not a .zip that can be read ({error}); fetch it again") from None
         self.files = _image_files(self._zip.namelist())
 
@@ -84,9 +85,8 @@ class ZipSource:
         place = f"{self._path}/{name}"
         _check_size(place, self._zip.getinfo(name).file_size)
         try:
-            return self._zip.read(name)
-        # RuntimeError: encrypted; NotImplementedError: a compression that zipfile does not know.
-        except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+            return read_member(self._zip, name, _FILE_LIMIT)
+        except zipfile.BadZipFile as error:
             raise DataError(f"{place}: cannot be read ({error}); fetch the archive again") from None
 
 

@@ -1,4 +1,4 @@
-"""Splitting a dataset, without copying its images."""
+"""Parts of a dataset: images held out for the search, without copying them; and normalised pixels."""
 
 from __future__ import annotations
 
@@ -71,11 +71,27 @@ def hold_out(dataset: Dataset, count: int, rng: np.random.Generator) -> tuple[Su
         raise DataError(
             f"cannot hold {count} images out of {len(labels)} with {len(dataset.classes)} classes; lower data.holdout"
         )
+    return _stratified(dataset, count, rng)
+
+
+def divide(dataset: Dataset, share: float, rng: np.random.Generator) -> tuple[Subset, Subset]:
+    """Split off a share of the images with the classes in their proportions; each part has one at least.
+
+    Args:
+        dataset: two images or more.
+        share: of the second part, between 0 and 1.
+    """
+    count = min(max(round(share * len(dataset)), 1), len(dataset) - 1)
+    return _stratified(dataset, count, rng)
+
+
+def _stratified(dataset: Dataset, count: int, rng: np.random.Generator) -> tuple[Subset, Subset]:
+    labels = dataset.labels
     shuffled = rng.permutation(len(labels))
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
     # Every k-th image of the list sorted by class: each class gives its share, to within one image.
-    held = by_class[(np.arange(count) * len(labels)) // count]
-    return Subset(dataset, np.setdiff1d(by_class, held)), Subset(dataset, np.sort(held))
+    taken = by_class[(np.arange(count) * len(labels)) // count]
+    return Subset(dataset, np.setdiff1d(by_class, taken)), Subset(dataset, np.sort(taken))
 
 
 def normalise(images: NDArray[np.uint8], dataset: Dataset) -> NDArray[np.float32]:

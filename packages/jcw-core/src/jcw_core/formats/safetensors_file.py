@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jcw_core.errors import FormatError, JcwError
-from jcw_core.files import atomic
+from jcw_core.files import atomic, safetensors_metadata
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
@@ -46,7 +46,7 @@ def _needing_safetensors() -> Iterator[None]:
         ) from None
 
 
-def load_model(path: Path) -> Model:
+def load_model(path: Path | str) -> Model:
     """Read what the exporter wrote.
 
     Raises:
@@ -54,14 +54,15 @@ def load_model(path: Path) -> Model:
         FormatError: the file is missing, damaged or holds no network.
     """
     with _needing_safetensors():
-        from safetensors import SafetensorError, safe_open
+        from safetensors import SafetensorError
+        from safetensors.numpy import load as deserialize
     try:
-        with safe_open(path, framework="np") as file:
-            note = json.loads((file.metadata() or {})["jcw"])
-            network = Network.from_json(json.dumps(note["network"]))
-            found = note["architecture"]
-            architecture = None if found is None else Architecture.from_dict(found)
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        content = Path(path).read_bytes()
+        weights = deserialize(content)
+        note = json.loads(safetensors_metadata(content)["jcw"])
+        network = Network.from_json(json.dumps(note["network"]))
+        found = note["architecture"]
+        architecture = None if found is None else Architecture.from_dict(found)
         return Model(network, weights, architecture)
     except FileNotFoundError:
         raise FormatError(f"{path}: no such file; train the models again") from None

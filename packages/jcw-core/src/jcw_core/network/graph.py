@@ -42,6 +42,9 @@ class Network:
     def __post_init__(self) -> None:
         check_name("network", self.name)
         seen: set[str] = set()
+        for name in (self.name, *(node.name for node in self.nodes)):
+            if any("\ud800" <= c <= "\udfff" for c in name):  # no file could hold it
+                raise NetworkError(f"{self.name!r}: the name {name!r} is not in characters; give another")
         for node in self.nodes:
             if node.name in seen:
                 raise NetworkError(f"{self.name}: node name {node.name!r} is used twice")

@@ -6,12 +6,15 @@ Only types stand here; see ``jcw_core.hookspecs`` for when each hook is called.
 from jcw_core.protocols.datasets import Dataset, DatasetPlugin
 from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin
 from jcw_core.protocols.models import Backbone, Exporter
-from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run
+from jcw_core.protocols.planning import Advising, Checking, Planning
+from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run, Summarizing
 from jcw_core.protocols.search import Evaluator, Selection
 from jcw_core.protocols.stages import Delegating, Progress, Stage
 
 __all__ = [
+    "Advising",
     "Backbone",
+    "Checking",
     "Closable",
     "Configured",
     "Dataset",
@@ -23,10 +26,12 @@ __all__ = [
     "Evaluator",
     "Exporter",
     "Objective",
+    "Planning",
     "Plugins",
     "Progress",
     "ReportSection",
     "Run",
     "Selection",
     "Stage",
+    "Summarizing",
 ]

@@ -56,7 +56,13 @@ class Run(Protocol):
         """A folder for a stage's checkpoints; removed when the stage has finished."""
 
     def dataset(self, split: str) -> Dataset:
-        """``"train"``, ``"validation"`` (held out of the training images) or ``"test"``."""
+        """A split of the images.
+
+        Args:
+            split: ``"training"``, all images to train on, and its parts ``"train"``, ``"validation"`` (held
+                out, on which the search estimates errors) and ``"reevaluation"`` (held out, on which what
+                the search has found is evaluated again); or ``"test"``.
+        """
 
     def open_device(self) -> Device:
         """Connect to the recipe's device. Raises ``DeviceError``."""
@@ -151,3 +157,11 @@ class ReportSection(Protocol):
 
     def html(self, data: Mapping[str, Any]) -> str:
         """HTML of the section's body; see ``jcw_core.report.charts`` for plots."""
+
+
+@runtime_checkable
+class Summarizing(Protocol):
+    """What a ``ReportSection`` may have besides: a line for the end of ``jcw run`` and for ``jcw show``."""
+
+    def summary(self, data: Mapping[str, Any]) -> str:
+        """The line for what ``data`` returned, or ``""``."""

@@ -17,7 +17,7 @@ class Stage(Protocol):
         section: the recipe table that this stage owns, ``""`` for none.
         options: frozen dataclass of that table's keys; ``None`` without a table.
         reads: recipe tables that change its result (``run``, ``network``, ``data``, ``device``,
-            ``space`` or another stage's), its own left out.
+            ``space`` or another stage's), its own left out; ``"TABLE.KEY"`` for a single key.
         makes: files relative to the run directory.
     """
 
@@ -59,7 +59,7 @@ class Delegating(Protocol):
     """What a ``Stage`` may have besides, when plugins that the recipe names do part of its work."""
 
     def plugins_read(self, run: Run) -> tuple[str, ...]:
-        """Recipe tables that change what those plugins do, beside its own ``reads``."""
+        """Recipe tables or keys that change what those plugins do, beside its own ``reads``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Progress:
     Args:
         stage: its name.
         unit: what is counted: ``"generation"``, ``"epoch"``, ``"layer"``, ``"model"``.
-        done, total: counts.
+        done, total: counts; a total of 0 makes ``detail`` a message that stays in view.
         detail: a few words, e.g. ``"error 12.3 %"``.
     """
 

@@ -11,14 +11,12 @@ from typing import Any, Protocol, TypeVar
 
 from jcw_core.backbones.family import WIDTHS
 from jcw_core.errors import PluginError, RecipeError
-from jcw_core.options import Location, Word, option, parse
+from jcw_core.names import is_path_inside
+from jcw_core.options import TABLES, Location, Word, option, parse
 from jcw_core.providers import PLUGINS
 from jcw_core.space.bounds import Bound
 
 T = TypeVar("T")
-
-TABLES = ("run", "network", "data", "device", "space")
-"""Tables of every recipe; the others belong to stages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +26,12 @@ class RunOptions:
     name: str = option("", help="folder under runs/; the recipe's file name by default")
     seed: int = option(0, low=0, help="seed of everything random")
     threads: int = option(1, low=1, high=1024, help="threads for training and evaluation")
+
+    def __post_init__(self) -> None:
+        if self.name and not is_path_inside(self.name):
+            raise RecipeError(
+                f"name = {self.name!r} is no folder under runs/; give a name, or a path below it"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,10 @@ class NetworkOptions:
 class SplitOptions:
     """The keys of ``[data]`` that every dataset takes."""
 
-    holdout: int = option(1000, low=1, help="training images held out for the search")
+    holdout: int = option(2000, low=2, help="training images held out to estimate errors on")
+    reevaluation: float = option(
+        0.5, low=0.01, high=0.99, help="share of these that no search sees, to evaluate its front again"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +116,20 @@ class Recipe:
         raise PluginError(f"no installed stage reads {cls.__name__}")
 
     def table(self, name: str) -> Any:
-        """The options of one table, as a stage names it in ``reads``.
+        """The options of one table, or the value of one key, as a stage names them in ``reads``.
+
+        Args:
+            name: ``"TABLE"`` or ``"TABLE.KEY"``.
 
         Raises:
-            PluginError: no recipe has such a table with the stages that are installed.
+            PluginError: no recipe has such a table or key with the stages that are installed.
         """
+        table, dot, key = name.partition(".")
+        if dot:
+            options = self.table(table)
+            if not hasattr(options, key):
+                raise PluginError(f"a plugin reads the recipe key {name}, which its stage does not have")
+            return getattr(options, key)
         if name == "data":
             return {"data": self.data, "split": self.split}
         if name not in self.stages and name not in TABLES:

@@ -1,4 +1,4 @@
-"""``report.html``: one page that needs nothing else."""
+"""``render``: the page ``report.html``, self-contained, from the data of ``report.json``."""
 
 from __future__ import annotations
 

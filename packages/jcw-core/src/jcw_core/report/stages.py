@@ -42,7 +42,8 @@ class ReportStage:
         write_json(run.path(REPORT), report)
         sections = sorted(run.registry.report_sections.values(), key=lambda s: (s.order, s.name))
         with atomic(run.path(PAGE)) as temporary:
-            temporary.write_text(render(report, sections), encoding="utf-8")
+            # Names in JSON files may be no characters.
+            temporary.write_text(render(report, sections), encoding="utf-8", errors="backslashreplace")
         return ()
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from jcw_core.datasets.split import hold_out
+from jcw_core.datasets.split import divide, hold_out
 from jcw_core.errors import DeviceError, JcwError
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
@@ -91,7 +91,13 @@ class Context:
             raise where.error(error.key, str(error)) from None
 
     def dataset(self, split: str) -> Dataset:
-        """``"train"``, ``"validation"`` (held out of the training images) or ``"test"``."""
+        """A split of the images.
+
+        Args:
+            split: ``"training"``, all images to train on, and its parts ``"train"``, ``"validation"`` (held
+                out, on which the search estimates errors) and ``"reevaluation"`` (held out, on which what
+                the search has found is evaluated again); or ``"test"``.
+        """
         if split not in self._datasets:
             try:
                 self._datasets |= self._open(split)
@@ -106,8 +112,9 @@ class Context:
         if split == "test":
             return {"test": plugin.open("test", choice.options)}
         whole = plugin.open("train", choice.options)
-        train, validation = hold_out(whole, self.recipe.split.holdout, self.rng("holdout"))
-        return {"train": train, "validation": validation}
+        train, held = hold_out(whole, self.recipe.split.holdout, self.rng("holdout"))
+        search, again = divide(held, self.recipe.split.reevaluation, self.rng("reevaluation"))
+        return {"training": whole, "train": train, "validation": search, "reevaluation": again}
 
     def open_device(self) -> Device:
         """Connect to the recipe's device."""

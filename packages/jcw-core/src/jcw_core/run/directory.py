@@ -12,14 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jcw_core.errors import JcwError
-from jcw_core.files import atomic, digest, read_json, write_json
+from jcw_core.files import atomic, digest, read_json, remove_abandoned, write_json
+
+_ENDED = ".ended"
+"""End of the name of a record whose stage has ended, but may have its scratch folder still."""
 
 
 class RunDirectory:
     """One run's files. Stages write below ``root``; ``.state/`` holds what resuming needs.
 
     A stage is finished when ``.state/NAME.json`` names the same inputs as now and the outputs
-    that it lists are there unchanged.
+    that it lists are there unchanged. That record comes last, when nothing of the stage is left to put
+    away: until then it is ``.state/NAME.ended``, so that a stage killed in between is not run again.
     """
 
     def __init__(self, root: Path) -> None:
@@ -47,6 +51,8 @@ class RunDirectory:
     def locked(self) -> Iterator[None]:
         """Hold the run for this process; the lock ends with the process, however it ends.
 
+        What a process that was killed left half done is put away first.
+
         Raises:
             JcwError: another process holds it.
         """
@@ -57,6 +63,9 @@ class RunDirectory:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise JcwError(f"{self.root}: another process is working on this run; wait for it") from None
+            remove_abandoned(self.root)
+            for ended in sorted((self.root / ".state").glob(f"*{_ENDED}")):
+                self._put_away(ended.stem)
             yield
         finally:
             os.close(descriptor)
@@ -83,10 +92,14 @@ class RunDirectory:
 
     def finish(self, stage: str, key: str, outputs: tuple[str, ...]) -> None:
         """Record that ``outputs`` are complete."""
-        write_json(
-            self._record(stage), {"inputs": key, "outputs": {n: digest(self.path(n)) for n in outputs}}
-        )
+        found = {name: digest(self.path(name)) for name in outputs}
+        write_json(self._record(stage).with_suffix(_ENDED), {"inputs": key, "outputs": found})
+        self._put_away(stage)
+
+    def _put_away(self, stage: str) -> None:
+        """Remove the scratch folder of a stage that has ended, then let its record hold."""
         shutil.rmtree(self.scratch(stage))
+        self._record(stage).with_suffix(_ENDED).replace(self._record(stage))
 
     def _record(self, stage: str) -> Path:
         return self.root / ".state" / f"{stage}.json"

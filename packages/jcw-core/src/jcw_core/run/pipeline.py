@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from jcw_core.errors import JcwError, PluginError
+from jcw_core.names import is_path_inside
 from jcw_core.network.graph import Network
 from jcw_core.network.shrink import Weights
 from jcw_core.protocols import Delegating, Stage
 from jcw_core.recipe.recipe import canonical, paths_in
-from jcw_core.run import records
+from jcw_core.run.checks import PendingChecks
 from jcw_core.run.context import Context
 
 
 @dataclass(frozen=True, slots=True)
 class StageEvent:
-    """A stage is about to run, was found finished, or has ended."""
+    """A stage is about to run, was found finished, has ended, or has a ``note`` for the user long before its turn."""
 
     stage: str
-    state: Literal["started", "skipped", "ended"]
+    state: Literal["started", "skipped", "ended", "noted"]
     index: int
     total: int
+    note: str = ""
 
 
 def plan(context: Context, until: str = "report") -> list[Stage]:
@@ -58,15 +60,14 @@ def plan(context: Context, until: str = "report") -> list[Stage]:
     return list(ordered.values())
 
 
-def check(context: Context, stages: Iterable[Stage]) -> None:
-    """Make all that the recipe stands for, so that what cannot be made ends a run before its first stage.
-
-    Raises:
-        RecipeError: no such network or images, a search space that does not go with the network.
-    """
-    context.space  # noqa: B018  made once and kept
-    if any(records.EVALUATION in stage.makes for stage in stages):
-        context.dataset("test")
+def finished(context: Context, stages: Iterable[Stage]) -> list[Stage]:
+    """Those of ``stages``, in the order of ``plan``, that a run would skip."""
+    done: list[Stage] = []
+    for stage in stages:
+        needed, made = stage.needs(context), {m for s in done for m in s.makes}
+        if made.issuperset(needed) and context.directory.is_finished(stage.name, _inputs_key(context, stage)):
+            done.append(stage)
+    return done
 
 
 def run(
@@ -83,20 +84,42 @@ def run(
         JcwError: from a stage. What was finished stays, and running again continues from there.
     """
     stages = plan(context, until)
+    names, checks = [stage.name for stage in stages], PendingChecks(context, stages)
+
+    def check_after(made: Iterable[str]) -> None:
+        for name, note in checks.after(made):
+            notify(StageEvent(name, "noted", names.index(name), len(stages), note))
+
     with context.directory.locked():
+        check_after(())
         for index, stage in enumerate(stages):
             key = _inputs_key(context, stage)
             if context.directory.is_finished(stage.name, key):
                 notify(StageEvent(stage.name, "skipped", index, len(stages)))
-                continue
-            notify(StageEvent(stage.name, "started", index, len(stages)))
-            context.directory.claim_scratch(stage.name, key)
-            outputs = (*stage.makes, *stage.run(context))
-            missing = [name for name in outputs if not context.path(name).exists()]
-            if missing:
-                raise JcwError(f"stage {stage.name!r} ended without writing {missing[0]}; tell its author")
-            context.directory.finish(stage.name, key, outputs)
-            notify(StageEvent(stage.name, "ended", index, len(stages)))
+            else:
+                notify(StageEvent(stage.name, "started", index, len(stages)))
+                _run_stage(context, stage, key)
+                notify(StageEvent(stage.name, "ended", index, len(stages)))
+            check_after(stage.makes)
+
+
+def _run_stage(context: Context, stage: Stage, key: str) -> None:
+    context.directory.claim_scratch(stage.name, key)
+    outputs = (*stage.makes, *stage.run(context))
+    outside = [name for name in outputs if not is_path_inside(name)]
+    if outside:
+        raise JcwError(
+            f"stage {stage.name!r} wrote {outside[0]!r:.60}, which is no path inside the run; tell its author"
+        )
+    missing = [name for name in outputs if not context.path(name).exists()]
+    if missing:
+        raise JcwError(f"stage {stage.name!r} ended without writing {missing[0]}; tell its author")
+    context.directory.finish(stage.name, key, outputs)
+
+
+def is_finished(context: Context, name: str) -> bool:
+    """True when the files of the stage ``name`` are there and were made from what the recipe says now."""
+    return context.directory.is_finished(name, _inputs_key(context, context.registry.stages[name]))
 
 
 def _inputs_key(context: Context, stage: Stage) -> str:
@@ -105,6 +128,7 @@ def _inputs_key(context: Context, stage: Stage) -> str:
     if isinstance(stage, Delegating):
         read += stage.plugins_read(context)
     tables = {name: context.recipe.table(name) for name in read if name}
+    tables["run"] = replace(context.recipe.run, name="")  # where a run lies changes nothing in it
     parts = {name: canonical(options) for name, options in tables.items()}
     if "network" in tables and context.recipe.network.module:
         parts["module"] = _fingerprint(context.network, context.weights or {})

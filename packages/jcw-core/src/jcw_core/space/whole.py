@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jcw_core.network.channel_groups import ChannelGroup, couple
+from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.weight_groups import GROUP_SIZE
 
@@ -51,7 +52,20 @@ def why_unpruned(network: Network, node: Node) -> str:
         return ""
     if node.attributes["groups"] != 1:
         return "is depthwise" if network.is_depthwise(node) else "is a grouped convolution"
-    return "reads the network's input" if network[node.inputs[0]].op == "input" else ""
+    return "is the first convolution" if node.name in _first_convolutions(network) else ""
+
+
+@derived
+def _first_convolutions(network: Network) -> frozenset[str]:
+    """Convolutions that are the first on every path from the input; batch norm or pooling may precede them."""
+    first, behind = set(), set[str]()
+    for node in network:
+        convolution = node.op == "conv2d"
+        if convolution and behind.isdisjoint(node.inputs):
+            first.add(node.name)
+        if convolution or not behind.isdisjoint(node.inputs):
+            behind.add(node.name)
+    return frozenset(first)
 
 
 def layers_of(network: Network) -> tuple[str, ...]:

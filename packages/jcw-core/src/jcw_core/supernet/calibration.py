@@ -1,4 +1,4 @@
-"""Exact batch-norm statistics of one sub-network."""
+"""Exact batch-norm statistics of a network or sub-network."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from jcw_core.network.graph import Network
 from jcw_core.training.execution import BatchNorm, Tensors, execute
+from jcw_core.training.module import Slimmable
 
 
 @torch.no_grad()
@@ -41,3 +42,11 @@ def calibrate(network: Network, tensors: Tensors, batches: Iterable[Tensor]) -> 
         # The first batch has weight 1, and each later one its share of the images so far.
         execute(network, tensors, images, BatchNorm(statistics, momentum=len(images) / seen))
     return statistics
+
+
+@torch.no_grad()
+def recalibrate(module: Slimmable, batches: Iterable[Tensor]) -> None:
+    """Set the whole network's running statistics to those of its present weights, as ``calibrate`` finds them."""
+    running = module.statistics()
+    for name, statistics in calibrate(module.network, module.subnetwork(), batches).items():
+        running[name].copy_(statistics)

@@ -1,4 +1,4 @@
-"""How well a sub-network does on fixed images."""
+"""``score_subnetwork`` and ``score_network``: error and loss on fixed images."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812  the name everybody knows
 
 from jcw_core.network.architecture import Architecture
+from jcw_core.network.graph import Network
 from jcw_core.supernet.calibration import calibrate
 from jcw_core.training.batches import Batch
-from jcw_core.training.execution import BatchNorm, execute
+from jcw_core.training.execution import BatchNorm, Tensors, execute
 from jcw_core.training.module import Slimmable
 from jcw_core.training.options import Arithmetic
 from jcw_core.training.precision import computing
@@ -37,22 +38,21 @@ def score_subnetwork(
     with computing(arithmetic):
         tensors = module.subnetwork(architecture)
         statistics = calibrate(module.network, tensors, (images for images, _ in calibration))
-        return _score(module, tensors, BatchNorm(statistics), batches)
+        return score_tensors(module.network, tensors, BatchNorm(statistics), batches)
 
 
 @torch.inference_mode()
 def score_network(module: Slimmable, batches: Sequence[Batch], arithmetic: Arithmetic) -> Score:
     """Score the whole network with its running statistics."""
     with computing(arithmetic):
-        return _score(module, module.subnetwork(), BatchNorm(module.statistics()), batches)
+        return score_tensors(module.network, module.subnetwork(), BatchNorm(module.statistics()), batches)
 
 
-def _score(
-    module: Slimmable, tensors: dict[str, torch.Tensor], norm: BatchNorm, batches: Sequence[Batch]
-) -> Score:
+def score_tensors(network: Network, tensors: Tensors, norm: BatchNorm, batches: Sequence[Batch]) -> Score:
+    """Score a network with the parameters ``tensors``."""
     wrong, loss, count = 0, 0.0, 0
     for images, labels in batches:
-        logits = execute(module.network, tensors, images, norm).float()
+        logits = execute(network, tensors, images, norm).float()
         wrong += int((logits.argmax(1) != labels).sum())
         loss += float(F.cross_entropy(logits, labels, reduction="sum"))
         count += len(labels)

@@ -15,12 +15,9 @@ from jcw_core.space.space import Population, SearchSpace
 from jcw_core.supernet.evaluation import score_subnetwork
 from jcw_core.supernet.options import SupernetOptions
 from jcw_core.supernet.sharing import load_supernet, train_on_population
-from jcw_core.training.batches import FixedImages, TrainingImages
+from jcw_core.training.batches import EVALUATED, FixedImages, TrainingImages
 from jcw_core.training.module import Slimmable
 from jcw_core.training.precision import threads
-
-BATCH = 128
-"""Images at a time in calibration and evaluation; larger batches fall out of the cache."""
 
 
 class SupernetEvaluator:
@@ -36,11 +33,13 @@ class SupernetEvaluator:
         self._options = run.options(SupernetOptions)
         self._module = Slimmable(run.network, run.rng("supernet", "weights"))
         load_supernet(run, self._module)
-        train, validation = run.dataset("train"), run.dataset("validation")
-        order = run.rng("calibration").permutation(len(train))[: self._options.calibration_images]
-        arithmetic = self._options.arithmetic
-        self._calibration = FixedImages(train, order, BATCH, arithmetic)
-        self._validation = FixedImages(validation, np.arange(len(validation)), BATCH, arithmetic)
+        count, rng = self._options.calibration_images, run.rng("calibration")
+        self._calibration = FixedImages.drawn(run.dataset("train"), count, rng, self._options.arithmetic)
+        self._validation = self._held_out("validation")
+
+    def _held_out(self, split: str) -> FixedImages:
+        dataset = self._run.dataset(split)
+        return FixedImages(dataset, np.arange(len(dataset)), EVALUATED, self._options.arithmetic)
 
     def begin_generation(self, population: Population, generation: int) -> bool:
         """Train on the population when the mode is ``per-generation``; old values then do not hold.
@@ -69,22 +68,29 @@ class SupernetEvaluator:
 
     def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
         """One value per architecture, (n,); the share of errors or the mean loss."""
+        return self._values(space, population, self._validation)
+
+    def reevaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
+        """``evaluate`` on held-out images that the search has not seen, so that no value chose its architecture.
+
+        As for ``evaluate``, weights are those of the last ``begin_generation``.
+        """
+        return self._values(space, population, self._held_out("reevaluation"))
+
+    def _values(
+        self, space: SearchSpace, population: Population, batches: FixedImages
+    ) -> NDArray[np.float64]:
+        def value(row: NDArray[np.float64]) -> float:
+            architecture, arithmetic = space.architecture(row), self._options.arithmetic
+            score = score_subnetwork(self._module, architecture, self._calibration, batches, arithmetic)
+            return score.error if self._metric == "error" else score.loss
+
         count = max(1, min(self._run.recipe.run.threads, len(population)))
         with (
             threads(1),
             ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool,
         ):
-            return np.array(list(pool.map(lambda row: self._score(space, row), population)), dtype=np.float64)
-
-    def _score(self, space: SearchSpace, row: NDArray[np.float64]) -> float:
-        score = score_subnetwork(
-            self._module,
-            space.architecture(row),
-            self._calibration,
-            self._validation,
-            self._options.arithmetic,
-        )
-        return score.error if self._metric == "error" else score.loss
+            return np.array(list(pool.map(value, population)), dtype=np.float64)
 
 
 def open_evaluator(run: Run, metric: Literal["error", "loss"]) -> SupernetEvaluator:

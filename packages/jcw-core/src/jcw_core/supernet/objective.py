@@ -1,4 +1,4 @@
-"""The objectives ``error`` and ``loss``, estimated by the supernet. Torch is imported when they open."""
+"""The objectives ``error``, ``loss`` and ``distance``, estimated by the supernet. Torch is imported when they open."""
 
 from __future__ import annotations
 
@@ -7,24 +7,40 @@ from typing import Literal
 
 from jcw_core.protocols import Evaluator, Run
 from jcw_core.run.records import SUPERNET
+from jcw_core.supernet.options import SupernetOptions
 from jcw_core.training.extra import implementation
 
 
 @dataclass(frozen=True, slots=True)
 class SupernetObjective:
-    """What a sub-network scores on the validation images: a share of errors, or mean loss in nats."""
+    """What a sub-network scores on the validation images: a share of errors, or mean loss in nats.
 
-    name: Literal["error", "loss"]
+    Where images are few, the loss repeats better from one sample of them to another. ``distance`` from the dense
+    network's outputs asks no labels, and is there when that network was trained before.
+    """
+
+    name: Literal["error", "loss", "distance"]
     unit: str
     needs: tuple[str, ...] = (SUPERNET,)
     # Calibration and training between generations happen in the search.
     reads: tuple[str, ...] = ("supernet",)
 
     def open(self, run: Run) -> Evaluator:
-        """Load the supernet and the images."""
+        """Load the supernet and the images. Raises ``RecipeError`` for a distance from a network that is not trained."""
+        if run.options(SupernetOptions).mode == "post-training":
+            pruned: Evaluator = implementation("jcw_core.supernet.post_training").PostTrainingEvaluator(
+                run, self.name
+            )
+            return pruned
+        if self.name == "distance":
+            raise run.recipe.where.inside("search").error(
+                "objectives",
+                "'distance' is from a trained network, so it needs supernet.mode = \"post-training\"",
+            )
         evaluator: Evaluator = implementation("jcw_core.supernet.evaluator").open_evaluator(run, self.name)
         return evaluator
 
 
 ERROR = SupernetObjective("error", "")
 LOSS = SupernetObjective("loss", "nats")
+DISTANCE = SupernetObjective("distance", "nats")

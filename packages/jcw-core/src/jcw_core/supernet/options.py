@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from jcw_core.options import option
 from jcw_core.training.options import Arithmetic, Augmentation, TrainingOptions
+
+if TYPE_CHECKING:
+    from jcw_core.recipe.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
 class SupernetOptions:
     """``[supernet]``: the network whose weights all architectures share during the search."""
 
-    mode: Literal["continuous", "per-generation"] = option(
+    mode: Literal["continuous", "per-generation", "post-training"] = option(
         "continuous",
-        help="trained once before the search, or again in each generation on its parents and children as in the paper",
+        help="trained once before the search; again in each generation on its parents and children as in the paper; or "
+        "not at all: the weights that the network brings are pruned and refitted, layer by layer",
     )
     epochs: int = option(30, low=1, help="epochs in all")
     warmup_epochs: int = option(
         10, low=0, help="of these, epochs on random architectures; all of them when mode is continuous"
+    )
+    draws: Literal["plain", "sandwich"] = option(
+        "plain",
+        help="plain: one random sub-network a step; sandwich: the largest, which teaches the smallest and two random "
+        "ones, in three to four times the time",
+    )
+    channel_epochs: int = option(
+        0,
+        low=0,
+        help="first epochs in which only channels are pruned, in the paper's code as many as warmup_epochs",
     )
     batch_size: int = option(256, low=2, help="images per step")
     lr: float = option(0.1, low=0.0, help="highest learning rate")
@@ -27,6 +41,13 @@ class SupernetOptions:
     lr_warmup_epochs: float = option(0.0, low=0.0, help="epochs over which the learning rate rises from 0")
     weight_decay: float = option(4e-5, low=0.0, help="on weights; not on biases and batch norm")
     momentum: float = option(0.9, low=0.0, high=1.0, help="of SGD")
+    nesterov: bool = option(True, help="momentum that looks ahead")
+    ema: float = option(
+        0.0,
+        low=0.0,
+        high=0.999999,
+        help="decay per step of an average of the weights that replaces them; 0: none",
+    )
     label_smoothing: float = option(
         0.0, low=0.0, high=1.0, help="share of the target spread over all classes"
     )
@@ -57,11 +78,30 @@ class SupernetOptions:
             annealing=self.annealing,
             weight_decay=self.weight_decay,
             momentum=self.momentum,
+            nesterov=self.nesterov,
             label_smoothing=self.label_smoothing,
             lr_warmup_epochs=self.lr_warmup_epochs,
+            ema=self.ema,
         )
 
     @property
     def shared_epochs(self) -> int:
         """Epochs on random architectures, before the search."""
+        if self.mode == "post-training":
+            return 0
         return self.epochs if self.mode == "continuous" else min(self.warmup_epochs, self.epochs)
+
+
+VARIANT = "search.variant"
+"""The key of a recipe that says what the search varies; the stage that owns its table defines it."""
+
+
+def search_variant(recipe: Recipe) -> str:
+    """What the search varies, ``"joint"`` where no installed stage says so."""
+    return str(recipe.table(VARIANT)) if has_variant(recipe) else "joint"
+
+
+def has_variant(recipe: Recipe) -> bool:
+    """True when the stage that owns ``[search]`` has the key ``variant``."""
+    table, _, key = VARIANT.partition(".")
+    return hasattr(recipe.stages.get(table), key)

@@ -7,38 +7,33 @@ from pathlib import Path
 
 import numpy as np
 
-from jcw_core.network.architecture import Architecture
 from jcw_core.protocols import Run
 from jcw_core.recipe.recipe import canonical
 from jcw_core.run.records import SUPERNET
-from jcw_core.space.space import Population, SearchSpace
-from jcw_core.supernet.options import SupernetOptions
+from jcw_core.space.space import Population
+from jcw_core.supernet.draws import Draws
+from jcw_core.supernet.options import SupernetOptions, search_variant
 from jcw_core.training import checkpoint
 from jcw_core.training.batches import TrainingImages
-from jcw_core.training.loop import EpochReport, Method, Training
+from jcw_core.training.loop import EpochReport, Method, Subnetworks, Training
 from jcw_core.training.module import Slimmable
 from jcw_core.training.precision import threads
 
 
 class Sharing(Method):
-    """One sub-network per step, so that all of them share the weights (equation 4 of the paper).
+    """Sub-networks that are drawn anew in each step, so that all of them share the weights (equation 4 of the paper).
 
     Args:
-        space: the search space.
-        population: values (n, dimensions) to draw from; None to draw from the whole space.
+        draws: which ones.
     """
 
-    def __init__(self, space: SearchSpace, population: Population | None = None) -> None:
-        self._space = space
-        self._population = population
+    def __init__(self, draws: Draws) -> None:
+        self._draws = draws
 
-    def subnetworks(self, steps: int, rng: np.random.Generator) -> Iterator[Architecture]:
-        """The sub-network of each step."""
-        if self._population is None:
-            rows = self._space.sample(steps, rng)
-        else:
-            rows = self._population[rng.integers(len(self._population), size=steps)]
-        return map(self._space.architecture, rows)
+    def subnetworks(self, epoch: int, steps: int, rng: np.random.Generator) -> Iterator[Subnetworks]:
+        """The sub-networks of each step."""
+        architecture = self._draws.space.architecture
+        return ([architecture(row) for row in rows] for rows in self._draws.steps(epoch, steps, rng))
 
 
 def train_supernet(run: Run) -> None:
@@ -46,6 +41,7 @@ def train_supernet(run: Run) -> None:
     options = run.options(SupernetOptions)
     module = Slimmable(run.network, run.rng("supernet", "weights"))
     images = TrainingImages(run.dataset("train"), options.augmentation, options.arithmetic)
+    draws = Draws(run.space, search_variant(run.recipe), options.draws, options.channel_epochs)
     with threads(run.recipe.run.threads):
         Training(
             module,
@@ -57,7 +53,7 @@ def train_supernet(run: Run) -> None:
             report=lambda epoch: run.progress(
                 "supernet", "epoch", epoch.done, epoch.total, f"loss {epoch.loss:.3f}, {epoch.seconds:.1f} s"
             ),
-            method=Sharing(run.space),
+            method=Sharing(draws),
         ).run()
     # Options that only the search reads (calibration, generations) change the file too, so that a
     # search with other options is not taken for finished.
@@ -84,7 +80,7 @@ def train_on_population(
         rng=lambda epoch: run.rng("supernet", "generation", generation, epoch),
         path=path,
         report=report,
-        method=Sharing(run.space, population),
+        method=Sharing(Draws(run.space, rule=options.draws, population=population)),
     ).run()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jcw_core.run.records import SUPERNET
-from jcw_core.supernet.options import SupernetOptions
+from jcw_core.supernet.options import VARIANT, SupernetOptions, has_variant
 from jcw_core.training.extra import implementation, require
 
 if TYPE_CHECKING:
@@ -27,7 +27,20 @@ class SupernetStage:
         require()
         return ()
 
+    def plugins_read(self, run: Run) -> tuple[str, ...]:
+        """The search's variant, which says what is drawn: other keys of its table train nothing anew."""
+        return (VARIANT,) if has_variant(run.recipe) else ()
+
+    def plan(self, run: Run) -> str:
+        """Its epochs."""
+        if run.options(SupernetOptions).mode == "post-training":
+            return f"no training; statistics of {run.options(SupernetOptions).calibration_images} images"
+        return f"{run.options(SupernetOptions).shared_epochs} epochs of {len(run.dataset('train'))} images"
+
     def run(self, run: Run) -> Sequence[str]:
-        """Train, and write ``supernet.safetensors``."""
-        implementation("jcw_core.supernet.sharing").train_supernet(run)
+        """Train, or collect what pruning after training needs, and write ``supernet.safetensors``."""
+        if run.options(SupernetOptions).mode == "post-training":
+            implementation("jcw_core.supernet.post_training").build_database(run)
+        else:
+            implementation("jcw_core.supernet.sharing").train_supernet(run)
         return ()

@@ -1,4 +1,4 @@
-"""Images of a dataset as torch tensors, batch by batch."""
+"""Batches of a dataset as torch tensors: shuffled and augmented for training, fixed for evaluation."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from jcw_core.training.options import Arithmetic, Augmentation
 
 IN_MEMORY = 2 * 2**30
 """Bytes of pixels, or of normalised images, up to which a dataset is kept in memory."""
+
+EVALUATED = 128
+"""Images at a time in calibration and evaluation; larger batches fall out of the cache."""
 
 Batch = tuple[Tensor, Tensor]
 """Normalised images (n, channels, height, width) and their classes (n,)."""
@@ -127,3 +130,10 @@ class FixedImages(Sequence[Batch]):
 
     def __getitem__(self, index: int) -> Batch:  # type: ignore[override]
         return self._load(self._chunks[index]) if self._kept is None else self._kept[index]
+
+    @classmethod
+    def drawn(
+        cls, dataset: Dataset, count: int, rng: np.random.Generator, arithmetic: Arithmetic
+    ) -> FixedImages:
+        """``count`` images at random, all of them where there are fewer."""
+        return cls(dataset, rng.permutation(len(dataset))[:count], EVALUATED, arithmetic)

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load as deserialize
 from safetensors.torch import save as serialize
 from torch import Tensor
 
 from jcw_core.errors import FormatError
-from jcw_core.files import atomic
+from jcw_core.files import atomic, safetensors_metadata
 
 _KEY = "jcw"
 
@@ -33,9 +34,11 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         FormatError: the file is missing, damaged, or not a checkpoint.
     """
     try:
-        with safe_open(path, framework="pt") as file:
-            note = json.loads((file.metadata() or {})[_KEY])
-            return {name: file.get_tensor(name).clone() for name in file.keys()}, note  # noqa: SIM118
+        content = path.read_bytes()
+        tensors, note = deserialize(content), json.loads(safetensors_metadata(content)[_KEY])
+        if not isinstance(note, dict):
+            raise TypeError(f"its note is {note!r:.60}")
+        return tensors, note
     except FileNotFoundError:
         raise FormatError(f"{path}: no such file") from None
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:

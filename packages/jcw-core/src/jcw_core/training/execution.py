@@ -1,4 +1,4 @@
-"""Run a network's graph on torch tensors: one function per operation."""
+"""``execute``: runs a network's graph on torch tensors, one function per operation."""
 
 from __future__ import annotations
 
@@ -64,7 +64,13 @@ class BatchNorm:
         )
 
 
-def execute(network: Network, tensors: Tensors, images: Tensor, norm: BatchNorm) -> Tensor:
+def execute(
+    network: Network,
+    tensors: Tensors,
+    images: Tensor,
+    norm: BatchNorm,
+    watch: Callable[[Node, Tensor], None] | None = None,
+) -> Tensor:
     """Run a network.
 
     Args:
@@ -72,6 +78,7 @@ def execute(network: Network, tensors: Tensors, images: Tensor, norm: BatchNorm)
         tensors: parameters by state-dict name.
         images: (n, channels, height, width).
         norm: batch-norm statistics.
+        watch: told of each node's output, before anything overwrites it.
 
     Returns:
         logits (n, classes).
@@ -89,6 +96,8 @@ def execute(network: Network, tensors: Tensors, images: Tensor, norm: BatchNorm)
         else:
             inputs = [values[name] for name in node.inputs]
             value = _PLAIN[node.op](node, inputs, may_overwrite(network, node))
+        if watch is not None:
+            watch(node, value)
         for name in dead:
             del values[name]
         values[node.name] = value

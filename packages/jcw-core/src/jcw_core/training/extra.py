@@ -1,4 +1,4 @@
-"""Import what needs torch, or say what to install."""
+"""Importing modules that need torch, or an error that says what to install."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -18,13 +18,19 @@ import torch
 import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor
 
-from jcw_core.errors import JcwError
+from jcw_core.errors import FormatError, JcwError
 from jcw_core.network.architecture import Architecture
 from jcw_core.training import checkpoint
-from jcw_core.training.batches import TrainingImages
+from jcw_core.training.batches import Batch, TrainingImages
+from jcw_core.training.divergence import bad_gradient, bad_output, bad_state
 from jcw_core.training.module import Slimmable
+from jcw_core.training.optimizer import WeightAverage, learning_rate, momenta, sgd
 from jcw_core.training.options import Arithmetic, TrainingOptions
 from jcw_core.training.precision import computing
+
+Subnetworks = Sequence[Architecture | None]
+"""What one step trains; None is the whole network. The first learns from the labels, the others from
+what the first says of the images (in-place distillation, Yu and Huang 2019)."""
 
 
 class Stopped(Exception):  # noqa: N818  not a failure
@@ -34,15 +40,15 @@ class Stopped(Exception):  # noqa: N818  not a failure
 class Method:
     """What a way of training adds to plain SGD on the whole network. Override what differs."""
 
-    def subnetworks(self, steps: int, rng: np.random.Generator) -> Iterator[Architecture | None]:
-        """The sub-network of each step of an epoch; None for the whole network."""
-        return iter([None] * steps)
+    def subnetworks(self, epoch: int, steps: int, rng: np.random.Generator) -> Iterator[Subnetworks]:
+        """The sub-networks of each step of an epoch, the whole network by default."""
+        return iter([(None,)] * steps)
 
     def adjust_gradients(self) -> None:
         """Called when gradients are there, before weights change."""
 
-    def end_epoch(self) -> None:
-        """Called when the last step of an epoch is done."""
+    def end_epoch(self, epoch: int) -> None:
+        """Called when the last step of an epoch, counted from 0, is done."""
 
     def state(self) -> dict[str, Tensor]:
         """Tensors that a checkpoint must hold; loading copies into them."""
@@ -89,22 +95,27 @@ class Training:
         """Train to the end, from the checkpoint if there is one.
 
         Raises:
-            JcwError: the loss is not a number any more.
+            JcwError: training diverged; the checkpoint is that of the last epoch whose numbers are good.
             FormatError: the checkpoint belongs to another network.
             DataError: fewer images than one batch.
         """
-        optimizer = _optimizer(self.module, self.options)
-        momenta = _momenta(optimizer, self.module)
-        state = {**_prefixed("model", self.module.state_dict()), **_prefixed("momentum", momenta)}
-        state |= _prefixed("method", self.method.state())
+        optimizer = sgd(self.module, self.options)
+        average = WeightAverage(self.module, self.options.ema)
+        state = {
+            **_prefixed("model", self.module.state_dict()),
+            **_prefixed("momentum", momenta(optimizer, self.module)),
+            **_prefixed("average", average.state()),
+            **_prefixed("method", self.method.state()),
+        }
         start = self._resume(state)
         self.module.train()
         for epoch in range(start, self.options.epochs):
             began = time.perf_counter()
-            loss = self._epoch(epoch, optimizer)
-            self.method.end_epoch()
+            loss = self._epoch(epoch, optimizer, average)
+            self.method.end_epoch(epoch)
             checkpoint.save(self.path, state, {"epochs": epoch + 1})
             self.report(EpochReport(epoch + 1, self.options.epochs, loss, time.perf_counter() - began))
+        average.apply()
         self.module.eval()
 
     def _resume(self, state: dict[str, Tensor]) -> int:
@@ -112,62 +123,57 @@ class Training:
             return 0
         found, note = checkpoint.load(self.path)
         checkpoint.load_into(state, found, self.path)
-        return int(note["epochs"])
+        epochs = note.get("epochs")
+        if not isinstance(epochs, int) or isinstance(epochs, bool) or epochs < 0:
+            raise FormatError(
+                f"{self.path}: its header says {epochs!r:.60} for epochs, expected a whole number; "
+                "delete it and run again"
+            )
+        return epochs
 
-    def _epoch(self, epoch: int, optimizer: torch.optim.Optimizer) -> float:
+    def _epoch(self, epoch: int, optimizer: torch.optim.Optimizer, average: WeightAverage) -> float:
         rng, size = self.rng(epoch), self.options.batch_size
         steps, total = self.images.steps(size), 0.0
-        subnetworks = self.method.subnetworks(steps, rng)
-        for step, (images, labels) in enumerate(self.images.epoch(size, rng)):
+        subnetworks = self.method.subnetworks(epoch, steps, rng)
+        for step, batch in enumerate(self.images.epoch(size, rng)):
             if self.stop.is_set():
                 raise Stopped
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(self.options, epoch + step / steps)
-            with computing(self.arithmetic):
-                logits = self.module(images, next(subnetworks))
-            loss = F.cross_entropy(logits.float(), labels, label_smoothing=self.options.label_smoothing)
             optimizer.zero_grad(set_to_none=False)
-            loss.backward()  # type: ignore[no-untyped-call]
+            total += self._backward(batch, next(subnetworks), epoch)
             self.method.adjust_gradients()
+            self._require(bad_gradient(self.module), epoch)
             optimizer.step()
-            total += loss.item()
-        if not math.isfinite(total):
-            raise JcwError(
-                f"training of {self.module.network.name} diverged in epoch {epoch + 1}: loss is {total}; "
-                f"lower lr (it is {self.options.lr})"
-            )
+            average.update(epoch * steps + step)
+        self._require(bad_state(self.module), epoch)
         return total / steps
 
+    def _backward(self, batch: Batch, subnetworks: Subnetworks, epoch: int) -> float:
+        """Add the gradients of all sub-networks of a step; the loss of the first is returned."""
+        images, labels = batch
+        target, smoothing, losses = labels, self.options.label_smoothing, []
+        for architecture in subnetworks:
+            with computing(self.arithmetic):
+                logits = self.module(images, architecture)
+            loss = F.cross_entropy(logits.float(), target, label_smoothing=smoothing)
+            losses.append(loss.item())
+            if not math.isfinite(losses[-1]):
+                self._require(bad_output(self.module, images, architecture, self.arithmetic), epoch)
+            loss.backward()  # type: ignore[no-untyped-call]
+            if target is labels:
+                target, smoothing = logits.detach().float().softmax(1), 0.0
+        return losses[0]
 
-def learning_rate(options: TrainingOptions, epoch: float) -> float:
-    """Learning rate at a fractional epoch: a linear rise, then a cosine to 0 or a constant."""
-    warmup = min(options.lr_warmup_epochs, options.epochs)
-    if epoch < warmup:
-        return options.lr * epoch / warmup
-    if options.annealing == "constant":
-        return options.lr
-    return options.lr * 0.5 * (1 + math.cos(math.pi * (epoch - warmup) / (options.epochs - warmup)))
-
-
-def _optimizer(module: Slimmable, options: TrainingOptions) -> torch.optim.SGD:
-    parameters = list(module.parameters())
-    groups = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": options.weight_decay},
-        {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0},
-    ]
-    nesterov = options.nesterov and options.momentum > 0
-    return torch.optim.SGD(groups, lr=options.lr, momentum=options.momentum, nesterov=nesterov)
-
-
-def _momenta(optimizer: torch.optim.SGD, module: Slimmable) -> dict[str, Tensor]:
-    """Momentum buffers by parameter name, made now so that a checkpoint can be read into them."""
-    if optimizer.defaults["momentum"] == 0:
-        return {}
-    momenta = {}
-    for name, parameter in module.named_parameters():
-        parameter.grad = torch.zeros_like(parameter)
-        momenta[name] = optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-    return momenta
+    def _require(self, problem: str | None, epoch: int) -> None:
+        """Raise for a problem that was found."""
+        if problem is None:
+            return
+        kept = f"; {self.path} keeps epoch {epoch}" if self.path.is_file() else ""
+        raise JcwError(
+            f"training of {self.module.network.name} diverged in epoch {epoch + 1}: {problem}; "
+            f"lower lr (it is {self.options.lr}){kept}"
+        )
 
 
 def _prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

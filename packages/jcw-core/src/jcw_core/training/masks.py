@@ -1,4 +1,4 @@
-"""Masks of weight groups on torch tensors; ``jcw_core.network.weight_groups`` defines them."""
+"""Weight groups and their masks on torch tensors, as ``jcw_core.network.weight_groups`` has them for numpy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from jcw_core.network.weight_groups import GROUP_SIZE, kept_groups
 
 
 def group_powers(weight: Tensor, order: int) -> Tensor:
-    """Norm of each weight group, to the power ``order``.
+    """How strong each weight group is: the sum of |w| or of w^2 over its values.
+
+    These rank groups as their L1 and L2 norms do, without the square root.
 
     Args:
         weight: (out_channels, ...).
-        order: 1 or 2.
+        order: 1 for |w|, 2 for w^2.
 
     Returns:
         float64, (ceil(out_channels / 4), ...) with the other axes as they were.
@@ -28,11 +30,11 @@ def group_powers(weight: Tensor, order: int) -> Tensor:
 
 @torch.no_grad()
 def density_mask(weight: Tensor, density: float, order: int) -> Tensor:
-    """Mask of the ``density`` share of weight groups with the largest powers.
+    """Mask of the ``density`` share of weight groups that are strongest.
 
     Returns:
         ones and zeros in the shape and type of ``weight``; as many as ``jcw_core.network.weight_groups.density_mask``
-        keeps, and the same ones where powers do not tie.
+        keeps, and the same ones where no two groups are equally strong.
     """
     powers = group_powers(weight, order)
     kept = torch.topk(powers.flatten(), kept_groups(density, powers.numel()), sorted=False).indices

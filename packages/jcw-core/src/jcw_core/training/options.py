@@ -1,4 +1,4 @@
-"""What every training takes: options of SGD, of its images and of its arithmetic. Needs no torch."""
+"""Options that every training has: SGD, augmentation, precision. Needs no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ class TrainingOptions:
         lr: highest learning rate.
         annealing: how ``lr`` falls, step by step; ``"cosine"`` ends at 0.
         weight_decay: on weights; not on biases and batch-norm parameters.
+        nesterov: momentum looks ahead by one step (Sutskever et al. 2013).
+        label_smoothing: share of the target that is spread over all classes.
         lr_warmup_epochs: epochs over which the learning rate rises from 0.
+        ema: decay per step of an exponential moving average of the weights, which replaces them at
+            the end; 0 for none. Batch-norm statistics are not averaged: calibrate them afterwards.
     """
 
     epochs: int
@@ -28,6 +32,7 @@ class TrainingOptions:
     nesterov: bool = True
     label_smoothing: float = 0.0
     lr_warmup_epochs: float = 0.0
+    ema: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

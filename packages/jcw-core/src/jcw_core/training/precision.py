@@ -1,4 +1,4 @@
-"""Precision and threads of torch's computation, set for a block and put back."""
+"""``computing`` and ``threads``: precision and threads of torch for a block of code, then as they were."""
 
 from __future__ import annotations
 

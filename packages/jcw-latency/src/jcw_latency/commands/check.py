@@ -8,45 +8,86 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jcw_latency.commands.options import PATH, device_options, network_name
+from jcw_core.cli.text import echo
+from jcw_latency.commands.arguments import (
+    PATH,
+    combined,
+    device_options,
+    network_name,
+    open_device,
+    progress_shown,
+    seed_of,
+    space_of,
+)
 
 if TYPE_CHECKING:
+    from jcw_core.network.graph import Network
+    from jcw_core.protocols import DeviceInfo
     from jcw_core.registry import Registry
+    from jcw_latency.table.table import LatencyTable
+
+
+_OPTIONS = (
+    click.option(
+        "--networks", default=100, show_default=True, type=click.IntRange(2), help="Random networks to run."
+    ),
+    click.option(
+        "--rounds", default=20, show_default=True, type=click.IntRange(1), help="Runs of each network."
+    ),
+    click.option("--device", "device_name", help="Device to run on; by default the table's own."),
+    device_options,
+    network_name,
+    seed_of("architectures and weights"),
+    click.option(
+        "--timeout", default=600.0, show_default=True, help="Seconds after which a device counts as hung."
+    ),
+    click.option(
+        "--plot",
+        type=PATH,
+        metavar="FILE.png",
+        help="Draw predicted against measured latency, beside multiply-accumulates against it; needs the extra [plot].",
+    ),
+    click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        help="Print JSON: mape, max_error, bias, kendall_tau, networks; macs_kendall_tau (of multiply-accumulates as "
+        "predictor), method (networks or layers), slowdown (of the network itself since the profile, or null), verdict "
+        "(level, reasons and remedy) and points, each with predicted_ms, measured_ms and macs.",
+    ),
+)
 
 
 @click.command()
 @click.argument("table", type=PATH)
-@click.option(
-    "--networks", default=100, show_default=True, type=click.IntRange(2), help="Random networks to run."
-)
-@click.option("--rounds", default=20, show_default=True, type=click.IntRange(1), help="Runs of each network.")
-@click.option("--device", "device_name", help="Device to run on; by default the table's own.")
-@device_options
-@network_name
-@click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of architectures and weights."
-)
-@click.option(
-    "--timeout", default=600.0, show_default=True, help="Seconds after which a device counts as hung."
-)
-@click.option(
-    "--plot",
-    type=PATH,
-    metavar="FILE.png",
-    help="Draw predicted against measured latency, beside multiply-accumulates against it; needs the extra [plot].",
-)
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print JSON: mape, max_error, bias, kendall_tau, networks; macs_kendall_tau (of multiply-accumulates as "
-    "predictor), method (networks or layers), slowdown (of the network itself since the profile, or null) and "
-    "points, each with predicted_ms, measured_ms and macs.",
-)
+@combined(_OPTIONS)
 @click.pass_obj
-def check(
+def check(registry: Registry, /, table: Path, plot: Path | None, as_json: bool, **how: Any) -> None:
+    """Compare TABLE's predictions with random networks that run on the device.
+
+    A device that runs no whole models times their layers one by one instead.
+    """
+    from jcw_core.files import require_writable
+    from jcw_latency.fidelity import figure
+    from jcw_latency.table.table import LatencyTable
+
+    if plot:
+        figure.require(plot)
+        require_writable(plot)
+    read = LatencyTable.read(table)
+    found, network, device = _compared(registry, read, **how)
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        _say(found)
+    if plot:
+        figure.draw(found, network, device, plot)
+
+
+def _compared(
     registry: Registry,
-    table: Path,
+    table: LatencyTable,
+    *,
     networks: int,
     rounds: int,
     device_name: str | None,
@@ -54,75 +95,49 @@ def check(
     network_name: str | None,
     seed: int,
     timeout: float,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
-    """Compare TABLE's predictions with random networks that run on the device.
-
-    A device that runs no whole models times their layers one by one instead.
-    """
+) -> tuple[dict[str, Any], Network, DeviceInfo]:
+    """What ``Fidelity.to_dict`` says and the verdict, the network at full width, and what it ran on."""
     import tempfile
 
     import numpy as np
 
-    from jcw_core.cli.progress import TerminalProgress
-    from jcw_core.files import require_writable
     from jcw_core.options import Location, parse
-    from jcw_core.protocols import Progress
-    from jcw_latency.commands.arguments import open_device, space_of
     from jcw_latency.devices.guarded import GuardedDevice
-    from jcw_latency.fidelity import figure
     from jcw_latency.fidelity.check import check as compare
+    from jcw_latency.fidelity.verdict import judge
     from jcw_latency.options import LatencyOptions
+    from jcw_latency.profiling.members import covering_members
     from jcw_latency.table.predictor import LatencyPredictor
-    from jcw_latency.table.table import LatencyTable
 
     options = parse(LatencyOptions, {"timeout": timeout}, Location(Path("check")))
-    if plot:
-        figure.require(plot)
-        require_writable(plot)
-    read = LatencyTable.read(table)
-    network = read.network(network_name)
+    network = table.network(network_name)
     space = space_of(registry, network)
-    opened = open_device(registry, device_name or read.device.name, device_options)
-    device = GuardedDevice(opened, options.timeout)
-    read.require(device.info)
+    opened = open_device(registry, device_name or table.device.name, device_options)
+    device = GuardedDevice.of(opened, options.timeout, registry.exporters)
+    table.require(device.info)
     rng = np.random.default_rng(seed)
-    with TerminalProgress() as listener, tempfile.TemporaryDirectory(prefix="jcw-check-") as folder:
-        registry.add("terminal-progress", listener)
+    with progress_shown(registry), tempfile.TemporaryDirectory(prefix="jcw-check-") as folder:
         found = compare(
-            LatencyPredictor(read, space),
-            device,
-            registry.exporters[device.model_format] if device.model_format else None,
-            space.sample(networks, rng),
-            rounds=rounds,
-            rng=rng,
-            folder=Path(folder),
-            notify=lambda done, total, detail: registry.progress(
-                Progress("check", "network", done, total, detail)
-            ),
-        ).to_dict()
-    if as_json:
-        click.echo(json.dumps(found))
-    else:
-        _say(found)
-    if plot:
-        figure.draw(found, network, device.info, plot)
+            LatencyPredictor(table, space), device, covering_members(space, networks, rng),
+            rounds=rounds, rng=rng, folder=Path(folder), notify=registry.progress,
+        ).to_dict()  # fmt: skip
+    verdict = judge(table, found, again=f"jcw profile {network.name} ... --set ")
+    return {**found, "verdict": verdict.to_dict()}, network, device.info
 
 
 def _say(found: dict[str, Any]) -> None:
     """The figures for people."""
     from jcw_latency.fidelity.check import machine
+    from jcw_latency.fidelity.verdict import Verdict
 
     how = (
         "run whole"
         if found["method"] == "networks"
         else "timed layer by layer, since the device runs no models"
     )
-    click.echo(f"{found['networks']} networks, {how}")
-    click.echo(f"mean error {found['mape']:.2%}, largest {found['max_error']:.2%}, bias {found['bias']:+.2%}")
-    click.echo(
-        f"Kendall's tau {found['kendall_tau']:.3f}; of MACs as predictor {found['macs_kendall_tau']:.3f}"
-    )
+    echo(f"{found['networks']} networks, {how}")
+    echo(f"mean error {found['mape']:.2%}, largest {found['max_error']:.2%}, bias {found['bias']:+.2%}")
+    echo(f"Kendall's tau {found['kendall_tau']:.3f}; of MACs as predictor {found['macs_kendall_tau']:.3f}")
     if found["slowdown"] is not None:
-        click.echo(machine(found["slowdown"]))
+        echo(machine(found["slowdown"]))
+    echo(str(Verdict.from_dict(found["verdict"])))

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jcw_latency.commands.options import PATH
+from jcw_core.cli.text import echo, print_table
+from jcw_latency.commands.arguments import PATH
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from jcw_latency.table.end_to_end import WholeRun
+    from jcw_latency.table.end_to_end import EndToEndFit
 
 
 @click.group()
@@ -30,20 +31,20 @@ def show(file: Path) -> None:
     read = LatencyTable.read(file)
     device = read.device
     versions = ", ".join(f"{name} {version}" for name, version in device.versions.items())
-    click.echo(f"{device.name}: {device.cpu}, {device.isa}, {device.threads} thread(s), {versions}")
+    echo(f"{device.name}: {device.cpu}, {device.isa}, {device.threads} thread(s), {versions}")
     for network in read.networks:
-        whole = read.whole.get(network.name)
-        run = f": whole run = {_curve(whole)}" if whole else ""
-        click.echo(f"network {network.name}, input {' x '.join(map(str, network.input_shape))}{run}")
+        fit = read.end_to_end.get(network.name)
+        run = f": whole run = {_curve(fit)}" if fit else ""
+        echo(f"network {network.name}, input {' x '.join(map(str, network.input_shape))}{run}")
     for key, value in read.settings.items():
-        click.echo(f"{key}: {value}")
+        echo(f"{key}: {value}")
     rows = _table("layer", "grid", "full ms", "spread", "rounds")
     for grid in read.grids:
         shape = " x ".join(f"{len(points)} {axis}" for axis, points in grid.axes.items())
         timed = grid.rounds[grid.ms > 0]
         rounds = f"{timed.min()}-{timed.max()}" if timed.size else "-"
         rows.add_row(grid.label, shape or "1", f"{grid.ms.flat[-1]:.4f}", f"{noise(grid):.1%}", rounds)
-    _print(rows)
+    print_table(rows)
 
 
 @table.command()
@@ -60,17 +61,17 @@ def diff(first: Path, second: Path) -> None:
     for name in ("name", "cpu", "isa", "threads", "versions"):
         values = [getattr(t.device, name) for t in (one, other)]
         if values[0] != values[1]:
-            click.echo(f"{name}: {values[0]} -> {values[1]}")
+            echo(f"{name}: {values[0]} -> {values[1]}")
     found = compare(one, other)
     rows = _table("layer", "first ms", "second ms", "ratio", "lowest", "highest", "noise")
     for c in found.changes:
         ratios = (f"{value:.3f}" for value in (c.ratio, c.lowest, c.highest))
         rows.add_row(c.label, f"{c.first_ms:.4f}", f"{c.second_ms:.4f}", *ratios, f"{c.noise:.1%}")
-    _print(rows)
+    print_table(rows)
     ratio = np.median([change.ratio for change in found.changes])
-    click.echo(f"median ratio of {len(found.changes)} layers: {ratio:.3f}")
+    echo(f"median ratio of {len(found.changes)} layers: {ratio:.3f}")
     if found.left_out:
-        click.echo(f"not compared: {found.left_out}")
+        echo(f"not compared: {found.left_out}")
 
 
 @table.command()
@@ -83,13 +84,13 @@ def merge(files: tuple[Path, ...], output: Path) -> None:
 
     joined = join([LatencyTable.read(file) for file in files])
     joined.write(output)
-    click.echo(f"{output}: {', '.join(n.name for n in joined.networks)}, {len(joined.grids)} layers")
+    echo(f"{output}: {', '.join(n.name for n in joined.networks)}, {len(joined.grids)} layers")
 
 
-def _curve(whole: WholeRun) -> str:
-    bend = f" + {whole.bend:.4f} / ms x layers^2" if whole.bend else ""
-    start = f", in proportion below {whole.smallest_ms:.4f} ms of layers" if whole.smallest_ms else ""
-    return f"{whole.scale:.3f} x layers{bend} + {whole.overhead_ms:.4f} ms{start}"
+def _curve(fit: EndToEndFit) -> str:
+    quadratic = f" + {fit.quadratic:.4f} / ms x layers^2" if fit.quadratic else ""
+    start = f", in proportion below {fit.smallest_ms:.4f} ms of layers" if fit.smallest_ms else ""
+    return f"{fit.scale:.3f} x layers{quadratic} + {fit.overhead_ms:.4f} ms{start}"
 
 
 def _table(*heads: str) -> Table:
@@ -99,9 +100,3 @@ def _table(*heads: str) -> Table:
     for index, head in enumerate(heads):
         made.add_column(head, justify="right" if index else "left", overflow="fold")
     return made
-
-
-def _print(rows: Table) -> None:
-    from rich.console import Console
-
-    Console(markup=False, emoji=False).print(rows)

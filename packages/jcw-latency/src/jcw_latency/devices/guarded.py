@@ -1,19 +1,22 @@
-"""Devices are programs of others: what they return is checked, and they may hang."""
+"""``GuardedDevice``: any device, with its answers checked and its calls ended when they hang."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.cli import background
 from jcw_core.errors import DeviceError
+from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
-from jcw_core.protocols import Closable, Device, DeviceInfo
+from jcw_core.protocols import Closable, Device, DeviceInfo, Exporter
+from jcw_latency.table.end_to_end import EndToEndFit
+from jcw_latency.table.text import unprintable
 
 T = TypeVar("T")
 
@@ -23,15 +26,25 @@ _GRACE = 1.0
 """Seconds for a call to end that nobody waits for any more; one that does not hangs."""
 
 
+@runtime_checkable
+class KnowsEndToEndFits(Protocol):
+    """What a ``Device`` that runs no models may have besides: what they cost where they ran."""
+
+    def end_to_end_fits(self, network: Network) -> Mapping[str, EndToEndFit]:
+        """What end-to-end runs of a network cost, by its name; empty where that is not known."""
+
+
 class GuardedDevice:
     """A device whose answers have the right shape, or are a ``DeviceError``.
 
     Args:
         device: an open device.
         timeout: seconds after which one call counts as hung.
+        exporter: of the device's ``model_format``; None leaves a device to time layers alone.
     """
 
-    def __init__(self, device: Device, timeout: float) -> None:
+    def __init__(self, device: Device, timeout: float, exporter: Exporter | None = None) -> None:
+        self.exporter = exporter
         self._device = device
         self._timeout = timeout
         self.info = self._call(device.describe)
@@ -39,11 +52,30 @@ class GuardedDevice:
             raise DeviceError(
                 f"{type(device).__name__} describes itself as {self.info!r:.60}, expected a DeviceInfo; tell its author"
             )
+        # Before it is timed: it will stand in a table.
+        if (problem := unprintable(self.info.to_dict())) is not None:
+            raise DeviceError(
+                f"{type(device).__name__} describes itself with text in which {problem}; tell its author"
+            )
+
+    @classmethod
+    def of(cls, device: Device, timeout: float, exporters: Mapping[str, Exporter]) -> GuardedDevice:
+        """Guard a device, and look up the exporter that it needs to run models.
+
+        Raises:
+            PluginError: that exporter is not installed.
+            DeviceError: the device does not say what it is.
+        """
+        return cls(device, timeout, exporters[device.model_format] if device.model_format else None)
 
     @property
     def model_format(self) -> str:
         """Name of the exporter whose files it runs, or ``""``."""
         return self._device.model_format
+
+    def end_to_end_fits(self, network: Network) -> Mapping[str, EndToEndFit]:
+        """As ``KnowsEndToEndFits``; empty for a device that is none."""
+        return self._device.end_to_end_fits(network) if isinstance(self._device, KnowsEndToEndFits) else {}
 
     def measure(self, problems: Sequence[LayerProblem], rounds: int) -> Seconds:
         """As ``Device.measure``; a time that is not above 0 is NaN."""

@@ -1,4 +1,4 @@
-"""Programs that lead to another machine, such as ``ssh``, and how to be rid of one that waits."""
+"""``Client``: runs the command ``ssh`` or ``adb``, and ends it when it waits for ever."""
 
 from __future__ import annotations
 

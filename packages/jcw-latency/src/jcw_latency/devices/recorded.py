@@ -14,8 +14,8 @@ from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
 from jcw_core.options import option
 from jcw_core.protocols import DeviceInfo
-from jcw_latency.table.axes import CHANNELS, DENSITY, IN, OUT, at
-from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.table.axes import CHANNELS, DENSITY, IN, OUT, layer_at
+from jcw_latency.table.end_to_end import EndToEndFit
 from jcw_latency.table.interpolation import interpolate
 from jcw_latency.table.table import LatencyTable, LayerGrid
 
@@ -63,9 +63,9 @@ class RecordedDevice:
         """Never works: a table knows layers alone."""
         raise DeviceError("device 'recorded' answers for layers and cannot run models; use a real device")
 
-    def whole_runs(self, network: Network) -> dict[str, WholeRun]:
-        """What whole runs of a network cost, by its name; empty where the table does not say, or is of a namesake."""
-        own = self._table.whole if network in self._table.networks else {}
+    def end_to_end_fits(self, network: Network) -> dict[str, EndToEndFit]:
+        """As ``KnowsEndToEndFits``; empty where the table does not say, or is of a namesake."""
+        own = self._table.end_to_end if network in self._table.networks else {}
         return {name: run for name, run in own.items() if name == network.name}
 
     def _seconds(self, problem: LayerProblem) -> float:
@@ -90,4 +90,4 @@ def _holds(grid: LayerGrid, problem: LayerProblem) -> bool:
     full = grid.problem
     if problem.in_channels > full.in_channels or problem.out_channels > full.out_channels:
         return False
-    return at(full, {axis: _position(problem, axis) for axis in grid.axes}) == problem
+    return layer_at(full, {axis: _position(problem, axis) for axis in grid.axes}) == problem

@@ -1,4 +1,4 @@
-"""A device that runs ``jcw-device`` on another machine, however one gets there.
+"""``RemoteDevice``: runs ``jcw-device`` on another machine, over any transport.
 
 The program is copied once, under a name that holds its hash. It answers in lines of JSON, one per
 round, so a line that breaks off costs what came after it and nothing else.

@@ -1,4 +1,4 @@
-"""How far predictions are from whole networks that really run (section 4.2 of the paper)."""
+"""``check``: predictions compared with networks that really run (section 4.2 of the paper)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.network.shrink import kept_macs
-from jcw_core.protocols import Exporter
 from jcw_core.space.space import Population
 from jcw_latency.devices.guarded import GuardedDevice
-from jcw_latency.profiling.networks import NetworkRuns, Notify
+from jcw_latency.profiling.networks import NetworkRuns
+from jcw_latency.profiling.progress import Notify, ignore
 from jcw_latency.table.predictor import LatencyPredictor
 
 
@@ -87,26 +87,26 @@ def kendall_tau(first: NDArray[np.float64], second: NDArray[np.float64]) -> floa
 def check(
     predictor: LatencyPredictor,
     device: GuardedDevice,
-    exporter: Exporter | None,
     population: Population,
     *,
     rounds: int,
     rng: np.random.Generator,
     folder: Path,
-    notify: Notify = lambda done, total, detail: None,
+    stage: str = "check",
+    notify: Notify = ignore,
 ) -> Fidelity:
     """Run networks on a device and compare.
 
     Args:
         predictor: under test.
-        device: where the networks run.
-        exporter: of the device's ``model_format``; None for a device that runs no models, whose
-            layers are then timed one by one at their exact shapes and added up.
+        device: where the networks run; the layers of one without exporter are timed one by one at their
+            exact shapes and added up.
         population: values (n, dimensions) of the predictor's space.
         rounds: runs of each network, of which the median counts.
         rng: source of the weights.
         folder: for model files, which are removed again.
-        notify: told visits of networks done and in all; each network is visited several times.
+        stage: what progress is told of.
+        notify: told timed batches of networks done and in all; each network is in several.
 
     Raises:
         DeviceError: a network could not be timed.
@@ -116,10 +116,10 @@ def check(
         space.network,
         [space.architecture(row) for row in population],
         device,
-        exporter,
         rounds=rounds,
         rng=rng,
         folder=folder,
+        stage=stage,
         notify=notify,
     )
     return compare(predictor, population, runs)
@@ -127,11 +127,11 @@ def check(
 
 def compare(predictor: LatencyPredictor, population: Population, runs: NetworkRuns) -> Fidelity:
     """Compare predictions with runs of the same networks, as :func:`check` does."""
-    measured, space, whole = runs.finish(), predictor.space, predictor.whole
-    predicted, reference_ms = predictor.predict(population), whole.reference_ms
+    measured, space, fit = runs.finish(), predictor.space, predictor.end_to_end
+    predicted, reference_ms = predictor.predict(population), fit.reference_ms
     if runs.method == "layers":
-        predicted = whole.sums(predicted)
-        reference_ms = float(whole.sums(predictor.predict(space.maximum[None]))[0])
+        predicted = fit.sums(predicted)
+        reference_ms = float(fit.sums(predictor.predict(space.maximum[None]))[0])
     points = (
         Point(float(guess), float(milliseconds), kept_macs(space.network, architecture))
         for guess, milliseconds, architecture in zip(predicted, measured, runs.chosen, strict=True)

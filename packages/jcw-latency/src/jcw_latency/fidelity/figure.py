@@ -1,4 +1,4 @@
-"""A check as a picture: predicted against measured latency, beside multiply-accumulates against it.
+"""``jcw check --plot``: predicted against measured latency, beside multiply-accumulates against it.
 
 The two panels are those of the paper's figure on latency estimation. Needs matplotlib.
 """

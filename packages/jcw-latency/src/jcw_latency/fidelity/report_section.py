@@ -1,8 +1,9 @@
-"""The report's section on how good the predictions are."""
+"""The report section ``fidelity``: predicted against measured latency, in numbers and two plots."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 from jcw_core.errors import FormatError
@@ -10,6 +11,7 @@ from jcw_core.protocols import Run
 from jcw_core.report.charts import Series, plot
 from jcw_core.run import records
 from jcw_latency.fidelity.check import machine
+from jcw_latency.fidelity.verdict import Verdict
 
 _WIDTH = 500
 """Pixels of each plot: two fit beside each other on the report's page."""
@@ -38,13 +40,19 @@ class FidelitySection:
             raise FormatError(f"{path}: fidelity is {found!r:.60}, which is no check; run again")
         return None if found is None else dict(found)
 
+    def summary(self, data: Mapping[str, Any]) -> str:
+        """The verdict in a line; ``""`` where there is none."""
+        verdict = Verdict.from_dict(data.get("verdict"))
+        return "" if verdict is None else str(verdict)
+
     def html(self, data: Mapping[str, Any]) -> str:
-        """A sentence and two scatter plots, side by side where the window is wide enough."""
+        """The verdict, a sentence and two scatter plots, side by side where the window is wide enough."""
         predicted = [(p["predicted_ms"], p["measured_ms"]) for p in data["points"]]
         macs = [(p["macs"] / 1e6, p["measured_ms"]) for p in data["points"]]
+        verdict = Verdict.from_dict(data.get("verdict"))
         speed = "" if data.get("slowdown") is None else f" {machine(data['slowdown'])}."
         return (
-            f"<p>{data['networks']} random networks ran whole. The prediction is off by {data['mape']:.1%} on "
+            f"<p>{_headline(verdict)}{data['networks']} random networks ran whole. The prediction is off by {data['mape']:.1%} on "
             f"average (bias {data['bias']:+.1%}, at most {data['max_error']:.1%}); Kendall's tau of its order "
             f"is {data['kendall_tau']:.3f}, that of multiply-accumulates {data['macs_kendall_tau']:.3f}."
             f"{speed}</p>"
@@ -78,6 +86,14 @@ class FidelitySection:
         )
 
 
+def _headline(verdict: Verdict | None) -> str:
+    """The verdict with its first words in bold; reports of older runs have none."""
+    if verdict is None:
+        return ""
+    level, _, rest = str(verdict).partition(": ")
+    return f"<strong>{escape(level.capitalize())}</strong>: {escape(rest)}.</p><p>"
+
+
 def _is_fidelity(found: Any) -> bool:
     """True for what ``jcw_latency.fidelity.check.Fidelity.to_dict`` makes."""
     points = found.get("points") if isinstance(found, dict) else None
@@ -85,4 +101,5 @@ def _is_fidelity(found: Any) -> bool:
         return False
     numbers = [found.get(key) for key in _FIGURES] + [point.get(key) for point in points for key in _POINT]
     slowdown = found.get("slowdown")
-    return all(map(records.is_finite, numbers)) and (slowdown is None or records.is_finite(slowdown))
+    told = "verdict" not in found or Verdict.from_dict(found["verdict"]) is not None
+    return told and all(map(records.is_finite, numbers)) and (slowdown is None or records.is_finite(slowdown))

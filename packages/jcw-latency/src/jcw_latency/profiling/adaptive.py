@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
 from jcw_latency.profiling.grid import Axes, density_points, distinct_layers, width_points
-from jcw_latency.table.axes import AXES, DENSITY, at, full_size
+from jcw_latency.table.axes import AXES, DENSITY, full_size, layer_at
 from jcw_latency.table.interpolation import interpolate
 from jcw_latency.table.table import LayerGrid
 
@@ -44,7 +44,7 @@ class Probe:
     @property
     def problem(self) -> LayerProblem:
         """What has to be timed."""
-        return at(self.layer, self.position)
+        return layer_at(self.layer, self.position)
 
 
 def coarse_axes(network: Network, step: int) -> dict[LayerProblem, Axes]:

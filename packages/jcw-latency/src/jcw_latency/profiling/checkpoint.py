@@ -1,11 +1,11 @@
-"""What a profile has measured so far, so that an interrupted one goes on where it stopped."""
+"""``ProfileCheckpoint``: what a profile has measured so far, so that an interrupted one continues."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -17,15 +17,16 @@ from jcw_core.errors import FormatError
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
-from jcw_core.protocols import DeviceInfo
-from jcw_latency.profiling import checkpoint_file as partial_file
-from jcw_latency.profiling.checkpoint_file import KINDS, Unfinished
+from jcw_core.protocols import DeviceInfo, Progress
+from jcw_latency.profiling import checkpoint_file
+from jcw_latency.profiling.checkpoint_file import KINDS, SavedProfile
+from jcw_latency.profiling.progress import Notify, ignore
 from jcw_latency.profiling.samples import Samples
 
 _SAVE_SECONDS = 5.0
 
 
-class Partial:
+class ProfileCheckpoint:
     """Timings of one network on one device. A context manager: what ends it, they are saved.
 
     The file may hold other profiles, and points that this one does not ask for, such as those of a finer grid.
@@ -35,7 +36,7 @@ class Partial:
         path: the file; None for timings that live no longer than the process.
         device: what is timed on. Times of another device, engine version or number of threads are not used.
         network: whose profile it is. Of other networks, only layers that are the same are used.
-        tell: told in one line what the file is used for.
+        notify: told in one message what the file is used for.
     """
 
     def __init__(
@@ -43,17 +44,17 @@ class Partial:
         path: Path | None,
         device: DeviceInfo,
         network: Network,
-        tell: Callable[[str], None] = lambda message: None,
+        notify: Notify = ignore,
     ) -> None:
         self._path, self._device = path, device.to_dict()
         self._network = _digest(network.to_json()).hex()
         self._saved = time.monotonic()
-        self._own = Unfinished(self._device, self._network, {kind: {} for kind in KINDS})
-        self._others: list[Unfinished] = []
+        self._own = SavedProfile(self._device, self._network, {kind: {} for kind in KINDS})
+        self._others: list[SavedProfile] = []
         if path is not None and path.exists():
-            tell(f"{path}: {self._read(path)}")
+            notify(Progress("profile", "point", 0, 0, f"{path}: {self._read(path)}"))
 
-    def __enter__(self) -> Partial:
+    def __enter__(self) -> ProfileCheckpoint:
         return self
 
     def __exit__(
@@ -89,18 +90,18 @@ class Partial:
     def save(self) -> None:
         """Write everything."""
         if self._path is not None and any(self._own.timings.values()):
-            partial_file.write(self._path, [self._own, *self._others])
+            checkpoint_file.write(self._path, [self._own, *self._others])
             self._saved = time.monotonic()
 
-    def save_now_and_then(self) -> None:
-        """Write everything if it is some seconds ago that it was written."""
+    def save_if_due(self) -> None:
+        """Write everything if that was last done some seconds ago."""
         if time.monotonic() - self._saved > _SAVE_SECONDS:
             self.save()
 
     def remove(self) -> None:
         """Remove this profile from the file, and the file when it is the only one."""
         if self._path is not None and self._others:
-            partial_file.write(self._path, self._others)
+            checkpoint_file.write(self._path, self._others)
         elif self._path is not None:
             self._path.unlink(missing_ok=True)
 
@@ -111,7 +112,7 @@ class Partial:
     def _read(self, path: Path) -> str:
         """Read the file, and say in a few words what is used."""
         try:
-            profiles = partial_file.read(path)
+            profiles = checkpoint_file.read(path)
         except FormatError as error:
             return str(error).removeprefix(f"{path}: ")
         for profile in profiles:

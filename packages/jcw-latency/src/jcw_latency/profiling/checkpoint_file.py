@@ -1,4 +1,4 @@
-"""The file in which unfinished profiles keep their timings."""
+"""The file of profile checkpoints: timings of profiles that are not finished."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Timings = dict[int, NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
+class SavedProfile:
     """What was timed of one network on one device.
 
     Args:
@@ -35,8 +35,8 @@ class Unfinished:
     timings: Mapping[str, Timings]
 
 
-def write(path: Path, profiles: Sequence[Unfinished]) -> None:
-    """Write unfinished profiles atomically."""
+def write(path: Path, profiles: Sequence[SavedProfile]) -> None:
+    """Write profiles atomically."""
     documents: list[dict[str, Any]] = []
     arrays: dict[str, NDArray[Any]] = {}
     for index, profile in enumerate(profiles):
@@ -52,7 +52,7 @@ def write(path: Path, profiles: Sequence[Unfinished]) -> None:
     npz.write(path, {"format": FORMAT, "profiles": documents}, arrays)
 
 
-def read(path: Path) -> list[Unfinished]:
+def read(path: Path) -> list[SavedProfile]:
     """Read what ``write`` wrote.
 
     Raises:
@@ -65,9 +65,9 @@ def read(path: Path) -> list[Unfinished]:
             raise reader.error(f"its metadata is damaged ({error!r})") from None
 
 
-def _profile(reader: npz.Reader, index: int, document: Mapping[str, Any]) -> Unfinished:
+def _profile(reader: npz.Reader, index: int, document: Mapping[str, Any]) -> SavedProfile:
     timings = {kind: _timings(reader, f"{index:04d}.{kind}", document["sizes"][kind]) for kind in KINDS}
-    return Unfinished(dict(document["device"]), str(document["network"]), timings)
+    return SavedProfile(dict(document["device"]), str(document["network"]), timings)
 
 
 def _timings(reader: npz.Reader, prefix: str, size: Sequence[int]) -> Timings:

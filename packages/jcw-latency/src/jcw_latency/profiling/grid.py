@@ -1,4 +1,4 @@
-"""Which layer problems to time for a network, each distinct one once."""
+"""Which points a grid has: the layer problems to time for a network, each distinct one once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.weight_groups import kept_groups, weight_groups
 from jcw_core.space.space import DENSITY_STEP
-from jcw_latency.table.axes import AXES, DENSITY, at, full_size, unit_axes
+from jcw_latency.profiling.samples import Samples
+from jcw_latency.table.axes import AXES, DENSITY, full_size, layer_at, layer_axes
+from jcw_latency.table.table import LayerGrid
 
 Placement = Literal["even", "midpoint"]
 Axes = Mapping[str, tuple[float, ...]]
@@ -78,11 +80,11 @@ def make_plan(
 
 
 def distinct_layers(network: Network) -> dict[LayerProblem, set[str]]:
-    """Every distinct layer at full width, and the axes along which some unit of it varies."""
+    """Every distinct layer at full width, and the axes along which some layer of this problem varies."""
     axes_of: dict[LayerProblem, set[str]] = {}
-    for unit in fuse(network):
-        problem = problem_of(network, unit)
-        axes_of.setdefault(problem, set()).update(unit_axes(network, unit, problem))
+    for layer in fuse(network):
+        problem = problem_of(network, layer)
+        axes_of.setdefault(problem, set()).update(layer_axes(network, layer, problem))
     return axes_of
 
 
@@ -92,6 +94,21 @@ def plan_of(axes: Mapping[LayerProblem, Axes], probes: Sequence[LayerProblem] = 
     layers = tuple(_layer(problem, dict(points), problems) for problem, points in axes.items())
     found = tuple(problems.place(probe) for probe in probes)
     return Plan(tuple(problems.members), layers, found)
+
+
+def measured_grids(plan: Plan, samples: Samples) -> tuple[LayerGrid, ...]:
+    """The plan's grids, with the medians of what was timed."""
+    low, median, high = samples.quantiles() * 1e3
+    return tuple(_measured_grid(layer, median, high - low, samples.counts) for layer in plan.layers)
+
+
+def _measured_grid(
+    layer: PlannedLayer, ms: NDArray[np.float64], spread: NDArray[np.float64], rounds: NDArray[np.int32]
+) -> LayerGrid:
+    def placed(values: NDArray[np.floating] | NDArray[np.int32]) -> NDArray[np.float64]:
+        return np.where(layer.index >= 0, values[layer.index], 0)
+
+    return LayerGrid(layer.problem, layer.axes, placed(ms), placed(spread), placed(rounds).astype(np.int32))
 
 
 class _Distinct:
@@ -126,7 +143,7 @@ def _place(
     position = dict(zip(axes, corner, strict=True))
     if any(value == 0 for axis, value in position.items() if axis != DENSITY):
         return -1
-    return problems.place(at(problem, position))
+    return problems.place(layer_at(problem, position))
 
 
 def _rounded(problem: LayerProblem) -> LayerProblem:

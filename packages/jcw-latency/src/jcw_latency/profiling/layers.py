@@ -8,30 +8,29 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError, NetworkError
 from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.problem_text import describe
 from jcw_core.network.weight_groups import GROUP_SIZE
-from jcw_core.protocols import Device
+from jcw_core.protocols import Device, Progress
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.options import LatencyOptions
 from jcw_latency.profiling.adaptive import coarse_axes, probes, refined
-from jcw_latency.profiling.checkpoint import Partial
-from jcw_latency.profiling.convergence import not_monotone, off_the_grid, outstanding, uncertain
-from jcw_latency.profiling.grid import Plan, PlannedLayer, distinct_layers, make_plan, plan_of
+from jcw_latency.profiling.checkpoint import ProfileCheckpoint
+from jcw_latency.profiling.convergence import Convergence
+from jcw_latency.profiling.grid import Plan, distinct_layers, make_plan, measured_grids, plan_of
+from jcw_latency.profiling.progress import Notify, ignore
 from jcw_latency.profiling.reference import Indices, Reference, batches
 from jcw_latency.profiling.samples import Samples
-from jcw_latency.table.table import LatencyTable, LayerGrid
+from jcw_latency.table.table import LatencyTable
+from jcw_latency.table.text import unprintable
 
-Notify = Callable[[int, int, str], None]
-
-_VISIT = 3
-"""Rounds at one visit. More would be cheaper, but a visit's rounds share whatever disturbs them."""
+_ROUNDS = 3
+"""Rounds of one timed batch. More would be cheaper, but a batch's rounds share whatever disturbs them."""
 _RETRIES = 0.25
-"""Share of a sweep's visits that are repeated at most because the machine was busy."""
+"""Share of a sweep's batches that are repeated at most because the machine was busy."""
 
 
 def profile(
@@ -40,184 +39,172 @@ def profile(
     options: LatencyOptions,
     *,
     rng: np.random.Generator,
-    partial: Path | None = None,
-    notify: Notify = lambda done, total, detail: None,
-    tell: Callable[[str], None] = lambda message: None,
+    checkpoint: Path | None = None,
+    notify: Notify = ignore,
     step: int = GROUP_SIZE,
 ) -> LatencyTable:
     """Measure a network's latency table.
 
-    Points are visited in random order, a few rounds at a time, in sweeps over the whole grid, so
-    that drift hits all alike. A visit at which a reference layer is slower than usual is repeated
-    later: the machine was busy or clocked down. After ``min_rounds`` a sweep visits only the points
+    Points are timed in random order, a few rounds of a batch at a time, in sweeps over the whole grid,
+    so that drift hits all alike. A batch in which a reference layer is slower than usual is repeated
+    later: the machine was busy or clocked down. After ``min_rounds`` a sweep times only the points
     whose median is uncertain and those that break monotonicity: more width or density should not
     cost less. Such points are measured again, never smoothed.
 
     Args:
         network: at full width.
         device: open.
-        rng: the order of visits.
-        partial: file from which an interrupted profile continues; ``Partial.remove`` when the table is safe.
-        notify: told points done, points in this sweep, and a few words.
-        tell: told in one line what ``partial`` is used for, if there is one.
+        rng: the order of points.
+        checkpoint: file from which an interrupted profile continues; ``ProfileCheckpoint.remove`` when the
+            table is safe.
+        notify: told of each sweep how many points are done, and what ``checkpoint`` is used for.
         step: channels to which widths are rounded.
 
     Raises:
-        DeviceError: the device died, hung, or cannot time a layer. ``partial`` keeps the rest.
+        DeviceError: the device died, hung, or cannot time a layer. ``checkpoint`` keeps the rest.
         NetworkError: the network has no layers.
     """
     guarded = GuardedDevice(device, options.timeout)
-    with Partial(partial, guarded.info, network, tell) as kept:
-        return profile_layers(network, guarded, options, kept, rng=rng, notify=notify, step=step)
+    with ProfileCheckpoint(checkpoint, guarded.info, network, notify) as kept:
+        return LayerProfiler(network, guarded, options, kept, notify=notify).table(rng, step)
 
 
-def profile_layers(
-    network: Network,
-    device: GuardedDevice,
-    options: LatencyOptions,
-    kept: Partial,
-    *,
-    rng: np.random.Generator,
-    notify: Notify,
-    between: Callable[[float], None] = lambda share: None,
-    step: int = GROUP_SIZE,
-) -> LatencyTable:
-    """As ``profile``, with something else between the visits.
+class LayerProfiler:
+    """One profile under way.
 
     Args:
+        network: at full width.
+        device: what is timed on.
         kept: timings so far.
-        between: called after each visit, for what should see the same machine; told the share that is done
+        notify: as for ``profile``.
+        between: called after each batch, for what should see the same machine; told the share that is done
             of ``min_rounds`` rounds of the full grids, or of the coarse ones where they are refined. What an
             earlier profile has done does not count.
+
+    Raises:
+        NetworkError: the network has no layers, or a name that no table may hold.
     """
-    layers = list(distinct_layers(network))
-    if not layers:
-        raise NetworkError(f"{network.name}: no layer between input and output, so there is nothing to time")
-    profiler = _Profiler(device, options, kept, notify, between, layers)
-    started = time.monotonic()
-    if options.adaptive:
-        plan = _refine(profiler, network, step, rng)
-    else:
-        plan = make_plan(
-            network,
-            widths=options.widths,
-            densities=options.densities,
-            step=step,
-            placement=options.placement,
-        )
-        profiler.run(plan, rng)
-    samples, reference = profiler.samples, profiler.reference
-    settings = {
-        "grid": "adaptive"
-        if options.adaptive
-        else f"{options.widths} widths, {options.densities} densities, {options.placement}",
-        "tolerance": options.tolerance,
-        "points": len(plan.problems),
-        "rounds": int(samples.counts.sum()),
-        "seconds": round(time.monotonic() - started, 1),
-        "uncertain": int(uncertain(plan, samples, options).sum()),
-        "not_monotone": int(not_monotone(plan, samples, options).sum()),
-        "drift": round(reference.drift, 4),
-        "disturbed_visits": reference.disturbed,
-    }
-    return LatencyTable(device.info, (network,), _grids(plan, samples), settings=settings)
-
-
-def _refine(profiler: _Profiler, network: Network, step: int, rng: np.random.Generator) -> Plan:
-    """Measure coarse grids and split their cells until the probes in them are predicted well enough."""
-    axes = coarse_axes(network, step)
-    while True:
-        held_out = probes(axes, step)
-        plan = plan_of(axes, [probe.problem for probe in held_out])
-        profiler.run(plan, rng)
-        places = list(plan.probes)
-        median = profiler.samples.quantiles()[1, places] * 1e3
-        # What the noise of a probe explains does not call for a finer grid, nor does what a network would not notice.
-        allowed_s = off_the_grid(plan, profiler.samples, profiler.options) + profiler.samples.uncertainty()
-        grids = _grids(plan, profiler.samples)
-        better = refined(axes, grids, held_out, median, allowed_s[places] * 1e3)
-        if better == axes:
-            return plan
-        axes = better
-
-
-class _Profiler:
-    """One profile under way."""
 
     def __init__(
         self,
+        network: Network,
         device: GuardedDevice,
         options: LatencyOptions,
-        kept: Partial,
-        notify: Notify,
-        between: Callable[[float], None],
-        layers: Sequence[LayerProblem],
+        kept: ProfileCheckpoint,
+        *,
+        notify: Notify = ignore,
+        between: Callable[[float], None] = lambda share: None,
     ) -> None:
-        self.device, self.options, self.kept = device, options, kept
-        self.notify, self.between = notify, between
-        self.reference = Reference(layers, options.busy)
-        self.plan = plan_of({})
-        self.samples = Samples(0, options.rounds)
-        self._keys: list[int] = []
+        layers = list(distinct_layers(network))
+        if not layers:
+            raise NetworkError(
+                f"{network.name}: no layer between input and output, so there is nothing to time"
+            )
+        if (problem := unprintable([network.name, *(node.name for node in network)])) is not None:
+            raise NetworkError(f"a name in the network cannot stand in a latency table: {problem}; rename it")
+        self._network, self._device, self._options, self._kept = network, device, options, kept
+        self._notify, self._between = notify, between
+        self._reference = Reference(layers, options.busy)
+        self._convergence = Convergence(plan_of({}), Samples(0, options.rounds), options)
+        self._keys: Sequence[int] = ()
         self._done_before: float | None = None
 
-    def run(self, plan: Plan, rng: np.random.Generator) -> None:
+    def table(self, rng: np.random.Generator, step: int) -> LatencyTable:
+        """Time all that the options ask for. Raises as ``profile``."""
+        options, started = self._options, time.monotonic()
+        if options.adaptive:
+            self._refine(step, rng)
+        else:
+            self._run(
+                make_plan(
+                    self._network,
+                    widths=options.widths,
+                    densities=options.densities,
+                    step=step,
+                    placement=options.placement,
+                ),
+                rng,
+            )
+        grids = measured_grids(self._convergence.plan, self._convergence.samples)
+        settings = self._settings(round(time.monotonic() - started, 1))
+        return LatencyTable(self._device.info, (self._network,), grids, settings=settings)
+
+    def _settings(self, seconds: float) -> dict[str, object]:
+        options, found = self._options, self._convergence
+        full = f"{options.widths} widths, {options.densities} densities, {options.placement}"
+        return {
+            "grid": "adaptive" if options.adaptive else full,
+            "tolerance": options.tolerance,
+            "points": len(found.plan.problems),
+            "rounds": int(found.samples.counts.sum()),
+            "seconds": seconds,
+            "uncertain": int(found.uncertain().sum()),
+            "not_monotone": int(found.not_monotone().sum()),
+            "drift": round(self._reference.drift, 4),
+            "disturbed_visits": self._reference.disturbed,
+        }
+
+    def _refine(self, step: int, rng: np.random.Generator) -> None:
+        """Measure coarse grids and split their cells until the probes in them are predicted well enough."""
+        axes = coarse_axes(self._network, step)
+        while True:
+            held_out = probes(axes, step)
+            plan = plan_of(axes, [probe.problem for probe in held_out])
+            self._run(plan, rng)
+            places, samples = list(plan.probes), self._convergence.samples
+            median = samples.quantiles()[1, places] * 1e3
+            # What the noise of a probe explains does not call for a finer grid, nor does what a network would not notice.
+            allowed_s = self._convergence.interpolation_tolerance() + samples.half_widths()
+            grids = measured_grids(plan, samples)
+            better = refined(axes, grids, held_out, median, allowed_s[places] * 1e3)
+            if better == axes:
+                return
+            axes = better
+
+    def _run(self, plan: Plan, rng: np.random.Generator) -> None:
         """Time a plan's problems, as far as an earlier plan or profile has not."""
-        self.plan, self._keys = plan, self.kept.point_keys(plan.problems)
-        self.samples = self.kept.samples("point", self._keys, self.options.rounds)
+        self._keys = self._kept.point_keys(plan.problems)
+        samples = self._kept.samples("point", self._keys, self._options.rounds)
+        self._convergence = Convergence(plan, samples, self._options)
         sweep = 0
-        while (which := outstanding(self.plan, self.samples, self.options)).size:
+        while (which := self._convergence.needs_more_rounds()).size:
             sweep += 1
-            self._sweep(deque(batches(rng.permutation(which), self.plan.problems)), f"sweep {sweep}")
+            self._sweep(deque(batches(rng.permutation(which), plan.problems)), f"sweep {sweep}")
             self._refuse_failures()
 
     def _sweep(self, queue: deque[Indices], detail: str) -> None:
-        if self._done_before is None:
-            self._done_before = self._done
+        before = self._done_before = (
+            self._convergence.done if self._done_before is None else self._done_before
+        )
         done, total = 0, sum(map(len, queue))
         retries = int(_RETRIES * len(queue)) + 1
         while queue:
             batch = queue.popleft()
-            # Never more than the points may have.
-            rounds = min(_VISIT, int(self.options.rounds - self.samples.taken[batch].min()))
-            problems = [self.plan.problems[i] for i in batch]
-            seconds = self.reference.visit(self.device, problems, rounds)
-            if self.reference.is_disturbed and retries:
+            seconds = self._reference.time_with(self._device, *self._wanted(batch))
+            if self._reference.is_disturbed and retries:
                 retries -= 1
-                self.reference.disturbed += 1
+                self._reference.disturbed += 1
                 queue.append(batch)
                 continue
-            self.samples.add(batch, seconds)
-            self.kept.keep("point", self._keys, self.samples, batch)
+            self._convergence.samples.add(batch, seconds)
+            self._kept.keep("point", self._keys, self._convergence.samples, batch)
             done += len(batch)
-            self.notify(done, total, detail)
-            self.between((self._done - self._done_before) / max(1 - self._done_before, 1e-9))
-            self.kept.save_now_and_then()
+            self._notify(Progress("profile", "point", done, total, detail))
+            self._between((self._convergence.done - before) / max(1 - before, 1e-9))
+            self._kept.save_if_due()
 
-    @property
-    def _done(self) -> float:
-        """Share of the least rounds of all problems that are taken."""
-        return float(np.minimum(self.samples.taken / self.options.min_rounds, 1).mean())
+    def _wanted(self, batch: Indices) -> tuple[list[LayerProblem], int]:
+        """The problems of a batch, and the rounds that it is timed for: never more than its points may have."""
+        found = self._convergence
+        rounds = min(_ROUNDS, int(self._options.rounds - found.samples.taken[batch].min()))
+        return [found.plan.problems[i] for i in batch], rounds
 
     def _refuse_failures(self) -> None:
-        failed = np.flatnonzero(self.samples.counts == 0)
+        found = self._convergence
+        failed = np.flatnonzero(found.samples.counts == 0)
         if failed.size:
-            first = self.plan.problems[failed[0]]
+            first = found.plan.problems[failed[0]]
             raise DeviceError(
-                f"device {self.device.info.name!r} could not time {describe(first)} (density {first.density:g}), "
+                f"device {self._device.info.name!r} could not time {describe(first)} (density {first.density:g}), "
                 f"nor {failed.size - 1} other points; this network cannot be profiled on it"
             )
-
-
-def _grids(plan: Plan, samples: Samples) -> tuple[LayerGrid, ...]:
-    low, median, high = samples.quantiles() * 1e3
-    return tuple(_grid(layer, median, high - low, samples.counts) for layer in plan.layers)
-
-
-def _grid(
-    layer: PlannedLayer, ms: NDArray[np.float64], spread: NDArray[np.float64], rounds: NDArray[np.int32]
-) -> LayerGrid:
-    def placed(values: NDArray[np.floating] | NDArray[np.int32]) -> NDArray[np.float64]:
-        return np.where(layer.index >= 0, values[layer.index], 0)
-
-    return LayerGrid(layer.problem, layer.axes, placed(ms), placed(spread), placed(rounds).astype(np.int32))

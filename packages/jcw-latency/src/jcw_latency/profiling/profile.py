@@ -1,100 +1,79 @@
-"""What a whole run costs beyond the sum of its layers, measured on a few networks."""
+"""``profile_space``: the latency table of a search space's network, with what end-to-end runs cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.protocols import Device, Exporter
+from jcw_core.network.weight_groups import GROUP_SIZE
 from jcw_core.space.space import Population, SearchSpace
 from jcw_latency.devices.guarded import GuardedDevice
-from jcw_latency.devices.recorded import RecordedDevice
 from jcw_latency.options import LatencyOptions
-from jcw_latency.profiling.checkpoint import Partial
-from jcw_latency.profiling.layers import profile, profile_layers
-from jcw_latency.profiling.networks import PASSES, NetworkRuns, Notify
-from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.profiling.checkpoint import ProfileCheckpoint
+from jcw_latency.profiling.layers import LayerProfiler
+from jcw_latency.profiling.members import covering_members
+from jcw_latency.profiling.networks import PASSES, NetworkRuns
+from jcw_latency.profiling.progress import Notify, ignore
+from jcw_latency.table.end_to_end import EndToEndFit, fit_end_to_end
 from jcw_latency.table.predictor import LatencyPredictor
 from jcw_latency.table.table import LatencyTable
 
-_LEAST_SCALE = 0.5
-"""Layers that cost twice as much alone as in a network were not timed right; do not follow them further."""
-_LEAST_OF_MEASURED = 0.01
-"""Share of the smallest network's run that the fit must leave of it."""
-_LEAST_FOR_BEND = 9
-"""Fewer networks would have their noise taken for a bend."""
 _SPREAD = 0.8
-"""Share of the whole runs that is spread over the layers' first sweeps; the rest runs after the last."""
-_STEPS = 30
-"""Of the robust fit, which changes little after ten."""
+"""Share of the end-to-end runs that is spread over the layers' first sweeps; the rest runs after the last."""
 
 
 def profile_space(
     space: SearchSpace,
-    device: Device,
-    exporter: Exporter | None,
+    device: GuardedDevice,
     options: LatencyOptions,
     *,
     rng: np.random.Generator,
     folder: Path,
-    partial: Path | None = None,
-    notify: Callable[[str], Notify] = lambda unit: lambda done, total, detail: None,
-    tell: Callable[[str], None] = lambda message: None,
+    checkpoint: Path | None = None,
+    notify: Notify = ignore,
 ) -> LatencyTable:
-    """Measure the latency table of a space's network, and what whole runs cost if the device runs models.
+    """Measure the latency table of a space's network, and what end-to-end runs cost if the device runs models.
 
-    Whole networks run between the visits to the layers, so that both see the same machine. The device
-    ``recorded`` runs none, but its table may know what they cost.
+    Networks run end to end between the timed batches of layers, so that both see the same machine. A device
+    that runs none may know what they cost.
 
     Args:
-        space: of which ``options.whole_networks`` members run whole, its smallest and largest first.
+        space: of which ``options.whole_networks`` members run end to end, its corners first.
         device: open.
-        exporter: of the device's ``model_format``; None for a device that runs no models.
-        rng: order of visits, members and weights.
+        options: how to measure; the device has its own timeout.
+        rng: order of points, members and weights.
         folder: for model files, which are removed again.
-        partial: file from which an interrupted profile continues; ``Partial.remove`` when the table is safe.
-        notify: gives what is told of the progress of each unit, ``"point"`` and ``"network"``.
-        tell: told in one line what ``partial`` is used for, if there is one.
+        checkpoint: file from which an interrupted profile continues; ``ProfileCheckpoint.remove`` when the
+            table is safe.
+        notify: told of the progress of each ``"point"`` and ``"network"``, and what ``checkpoint`` is used for.
 
     Raises:
-        DeviceError: the device died, hung, or cannot time a layer or a network. ``partial`` keeps the rest.
+        DeviceError: the device died, hung, or cannot time a layer or a network. ``checkpoint`` keeps the rest.
         NetworkError: the network has no layers.
     """
     network, count = space.network, options.whole_networks
-    if exporter is None or not count:
-        table = profile(network, device, options, rng=rng, partial=partial, notify=notify("point"), tell=tell)
-        return (
-            replace(table, whole=device.whole_runs(network)) if isinstance(device, RecordedDevice) else table
-        )
-    members = np.vstack([space.low, space.maximum, space.sample(count, rng)])[:count]
-    guarded = GuardedDevice(device, options.timeout)
-    with Partial(partial, guarded.info, network, tell) as kept:
+    with ProfileCheckpoint(checkpoint, device.info, network, notify) as kept:
+        if device.exporter is None or not count:
+            table = LayerProfiler(network, device, options, kept, notify=notify).table(rng, GROUP_SIZE)
+            return replace(table, end_to_end=device.end_to_end_fits(network))
+        members = covering_members(space, count, rng)
+        # Of two networks once each there is more to learn than of one network twice: one pass.
         runs = NetworkRuns(
-            network,
-            [space.architecture(member) for member in members],
-            guarded,
-            exporter,
-            rounds=-(-options.check_rounds // PASSES),
-            # Of two networks once each there is more to learn than of one network twice.
-            passes=1,
-            rng=rng,
-            folder=folder,
-            notify=notify("network"),
-            kept=kept,
-        )
-        table = profile_layers(
-            network, guarded, options, kept, rng=rng, notify=notify("point"),
-            between=lambda share: runs.advance(_SPREAD * share),
+            network, [space.architecture(member) for member in members], device,
+            rounds=-(-options.check_rounds // PASSES), passes=1, rng=rng, folder=folder, notify=notify, kept=kept,
         )  # fmt: skip
-        measured = runs.finish()
-    return _with_whole_run(table, space, members, measured, runs.reference_ms)
+        profiler = LayerProfiler(
+            network, device, options, kept,
+            notify=notify, between=lambda share: runs.advance(_SPREAD * share),
+        )  # fmt: skip
+        table, measured = profiler.table(rng, GROUP_SIZE), runs.finish()
+    return _with_fit(table, space, members, measured, runs.reference_ms)
 
 
-def _with_whole_run(
+def _with_fit(
     table: LatencyTable,
     space: SearchSpace,
     members: Population,
@@ -102,45 +81,7 @@ def _with_whole_run(
     reference_ms: float,
 ) -> LatencyTable:
     name = space.network.name
-    sums = replace(table, whole={**table.whole, name: WholeRun()})
+    sums = replace(table, end_to_end={**table.end_to_end, name: EndToEndFit()})
     predicted = LatencyPredictor(sums, space).predict(members)
-    found = replace(fit(predicted, measured), reference_ms=reference_ms)
-    return replace(table, whole={**table.whole, name: found})
-
-
-def fit(sums: NDArray[np.float64], measured: NDArray[np.float64]) -> WholeRun:
-    """The cost of whole runs that fits best by relative error, outliers counting less (Huber 1964).
-
-    The bend and then the overhead are left out where there are too few networks for them, or where the
-    rest would have to be impossible to go with them, as is a smallest network that takes no time.
-
-    Args:
-        sums: milliseconds of all layers of each network, (n,), above 0.
-        measured: milliseconds of its whole run, (n,).
-    """
-    unit, smallest = float(sums.mean()), int(sums.argmin())
-    terms = np.stack([sums / unit, np.ones_like(sums), (sums / unit) ** 2], axis=1) / measured[:, None]
-    most = 3 if len(sums) >= _LEAST_FOR_BEND else min(len(sums), 2)
-    for count in range(most, 0, -1):
-        factors = _robust(terms[:, :count])
-        scale, overhead, bend = (*factors, 0.0, 0.0)[:3]
-        takes_time = terms[smallest, :count] @ factors > _LEAST_OF_MEASURED
-        if scale / unit >= _LEAST_SCALE and bend >= 0 and takes_time:
-            break
-    return WholeRun(
-        max(float(scale) / unit, _LEAST_SCALE),
-        float(overhead),
-        max(float(bend), 0.0) / unit**2,
-        smallest_ms=float(sums[smallest]),
-    )
-
-
-def _robust(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Factors of ``terms`` (n, k) whose sum is about 1 everywhere, by iteratively reweighted least squares."""
-    weights = np.ones(len(terms))
-    for _ in range(_STEPS):
-        roots = np.sqrt(weights)
-        factors = np.linalg.lstsq(terms * roots[:, None], roots, rcond=None)[0].astype(np.float64)
-        errors = np.abs(terms @ factors - 1)
-        weights = 1 / np.maximum(errors / (1.5 * np.median(errors) + 1e-12), 1)
-    return factors
+    found = replace(fit_end_to_end(predicted, measured), reference_ms=reference_ms)
+    return replace(table, end_to_end={**table.end_to_end, name: found})

@@ -1,4 +1,4 @@
-"""Visits: a few rounds for a batch of points, with a reference layer that tells a busy machine."""
+"""Timed batches: a few rounds of some points, with a reference layer that tells when the machine was busy."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def _bytes(p: LayerProblem) -> int:
 
 
 class Reference:
-    """One layer that is timed at every visit: what changes its time is the machine, not the layer.
+    """One layer that is timed with every batch: what changes its time is the machine, not the layer.
 
     Args:
         problems: full-size layers of the network; the one in the middle by work is taken.
-        tolerance: share above the usual time at which a visit counts as disturbed.
+        tolerance: share above the usual time at which a batch counts as disturbed.
     """
 
     def __init__(self, problems: Sequence[LayerProblem], tolerance: float) -> None:
@@ -49,7 +49,7 @@ class Reference:
         self.disturbed = 0
         self._tolerance = tolerance
 
-    def visit(
+    def time_with(
         self, device: GuardedDevice, problems: Sequence[LayerProblem], rounds: int
     ) -> NDArray[np.float64]:
         """Time the reference and ``problems`` together; seconds (rounds, len(problems))."""
@@ -61,17 +61,17 @@ class Reference:
 
     @property
     def usual(self) -> float:
-        """Lower quartile of all visits so far, seconds: what an idle machine takes."""
+        """Lower quartile over all batches so far, seconds: what an idle machine takes."""
         return float(np.quantile(self.times, 0.25)) if self.times else 0.0
 
     @property
     def is_disturbed(self) -> bool:
-        """True when the last visit fell into a moment in which the machine was slower than usual."""
+        """True when the last batch fell into a moment in which the machine was slower than usual."""
         return self.times[-1] > (1 + self._tolerance) * self.usual
 
     @property
     def drift(self) -> float:
-        """How much slower the slowest visits were than the fastest, as a share; a twentieth is left out of each."""
+        """How much slower the slowest batches were than the fastest, as a share; a twentieth is left out of each."""
         if not self.times:
             return 0.0
         fast, slow = np.quantile(self.times, [0.05, 0.95])

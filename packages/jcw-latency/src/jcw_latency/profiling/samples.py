@@ -1,4 +1,4 @@
-"""Timings as they come in, judged for whether there are enough of them."""
+"""Timings of layers or networks by round, their medians, and how certain those are."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Samples:
         found: NDArray[np.float64] = low + (places - below) * (high - low)
         return found
 
-    def uncertainty(self) -> NDArray[np.float64]:
-        """Half the width of the notch about each median, seconds.
+    def half_widths(self) -> NDArray[np.float64]:
+        """Half the width of each median's confidence interval, seconds.
 
         1.57 interquartile ranges over the root of the count (McGill, Tukey and Larsen 1978). Made for
-        comparing two medians: they differ if their notches do not overlap. One notch alone holds the true median
-        in about 80 % of all cases at six rounds, and in 90 % at thirty.
+        comparing two medians: they differ if their intervals do not overlap. One interval alone holds the true
+        median in about 80 % of all cases at six rounds, and in 90 % at thirty.
         """
         low, _, high = self.quantiles()
         half: NDArray[np.float64] = 1.57 * (high - low) / np.sqrt(np.maximum(self.counts, 1))

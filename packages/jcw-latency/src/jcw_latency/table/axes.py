@@ -1,7 +1,7 @@
 """The axes along which a layer's latency varies, and where a space's variables move along them.
 
 An ungrouped convolution or a linear layer has input channels, output channels and, where it may be
-pruned, density; a depthwise convolution in the same unit is as wide as its output. Everything else
+pruned, density; a depthwise convolution fused into it is as wide as its output. Everything else
 that channel pruning touches (depthwise, pooling, element-wise) has one channel axis. An axis that
 nothing may cut is no axis.
 """
@@ -60,7 +60,7 @@ def full_size(problem: LayerProblem, axis: str) -> float:
     return problem.out_channels if axis == OUT else problem.in_channels
 
 
-def at(problem: LayerProblem, position: Mapping[str, float]) -> LayerProblem:
+def layer_at(problem: LayerProblem, position: Mapping[str, float]) -> LayerProblem:
     """The layer at a position on its axes; axes left out stay as they are.
 
     Args:
@@ -81,36 +81,36 @@ def at(problem: LayerProblem, position: Mapping[str, float]) -> LayerProblem:
     return replace(problem, in_channels=width, out_channels=width * features, groups=groups, density=density)
 
 
-def unit_axes(network: Network, unit: FusedLayer, problem: LayerProblem) -> tuple[str, ...]:
-    """Names of the axes along which the latency of a unit varies."""
+def layer_axes(network: Network, layer: FusedLayer, problem: LayerProblem) -> tuple[str, ...]:
+    """Names of the axes along which the latency of a layer varies."""
     layout, groups = couple(network).layout, couple(network).groups
 
     def varies(segments: Sequence[Segment]) -> bool:
         return any(not groups[s.group].fixed and groups[s.group].channels > 1 for s in segments)
 
     if not has_channel_pair(problem):
-        return (CHANNELS,) if varies(_input_layout(network, unit)) else ()
-    axes = [IN] * varies(layout[unit.inputs[0]]) + [OUT] * varies(layout[unit.output])
-    return (*axes, DENSITY) if is_prunable(network, unit.node) else tuple(axes)
+        return (CHANNELS,) if varies(_input_layout(network, layer)) else ()
+    axes = [IN] * varies(layout[layer.inputs[0]]) + [OUT] * varies(layout[layer.output])
+    return (*axes, DENSITY) if is_prunable(network, layer.node) else tuple(axes)
 
 
-def _input_layout(network: Network, unit: FusedLayer) -> tuple[Segment, ...]:
+def _input_layout(network: Network, layer: FusedLayer) -> tuple[Segment, ...]:
     """The axis that a problem's ``in_channels`` counts: all inputs of a concat, else the first."""
     layout = couple(network).layout
-    return layout[unit.name if unit.node.op == "concat" else unit.inputs[0]]
+    return layout[layer.name if layer.node.op == "concat" else layer.inputs[0]]
 
 
-def unit_coordinates(space: SearchSpace) -> dict[str, dict[str, Coordinate]]:
-    """Where a population lies on every axis of every unit of a network, by unit and axis name."""
+def layer_coordinates(space: SearchSpace) -> dict[str, dict[str, Coordinate]]:
+    """Where a population lies on every axis of every layer of a network, by layer and axis name."""
     columns = {(v.kind, v.name): index for index, v in enumerate(space.variables)}
     layout = couple(space.network).layout
     found = {}
-    for unit in fuse(space.network):
-        density = columns.get(("density", unit.name))
-        found[unit.name] = {
-            IN: _channels(space, layout[unit.inputs[0]]),
-            OUT: _channels(space, layout[unit.output]),
-            CHANNELS: _channels(space, _input_layout(space.network, unit)),
+    for layer in fuse(space.network):
+        density = columns.get(("density", layer.name))
+        found[layer.name] = {
+            IN: _channels(space, layout[layer.inputs[0]]),
+            OUT: _channels(space, layout[layer.output]),
+            CHANNELS: _channels(space, _input_layout(space.network, layer)),
             DENSITY: Coordinate(1.0) if density is None else Coordinate(0.0, ((density, 1),)),
         }
     return found

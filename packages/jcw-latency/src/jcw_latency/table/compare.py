@@ -1,4 +1,4 @@
-"""Several tables: joined into one, or held against each other."""
+"""``merge`` and ``compare``: several tables joined into one, or two held against each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jcw_core.errors import FormatError
-from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.table.end_to_end import EndToEndFit
 from jcw_latency.table.table import LatencyTable, LayerGrid
 
 
@@ -70,10 +70,10 @@ def merge(tables: Sequence[LatencyTable]) -> LatencyTable:
     """
     first = tables[0]
     grids: dict[object, list[LayerGrid]] = {}
-    whole: dict[str, WholeRun] = {}
+    fits: dict[str, EndToEndFit] = {}
     for table in tables:
         first.require(table.device)
-        whole = {**table.whole, **whole}
+        fits = {**table.end_to_end, **fits}
         for grid in table.grids:
             known = grids.setdefault(_layer(grid), [])
             if not any(g.axes.keys() >= grid.axes.keys() for g in known):
@@ -87,7 +87,7 @@ def merge(tables: Sequence[LatencyTable]) -> LatencyTable:
         )
     settings = {"merged": [dict(table.settings) for table in tables]}
     return LatencyTable(
-        first.device, networks, tuple(itertools.chain.from_iterable(grids.values())), whole, settings
+        first.device, networks, tuple(itertools.chain.from_iterable(grids.values())), fits, settings
     )
 
 

@@ -1,4 +1,4 @@
-"""Tables from measurements that were made elsewhere."""
+"""``table_from_arrays``: latency tables from measurements that were made elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jcw_core.network.graph import Network
 from jcw_core.network.layers import FusedLayer, fuse, problem_of
 from jcw_core.network.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
-from jcw_latency.table.axes import full_size, unit_axes
+from jcw_latency.table.axes import full_size, layer_axes
 from jcw_latency.table.table import LatencyTable, LayerGrid
 
 
@@ -29,9 +29,9 @@ def table_from_arrays(
 
     Args:
         network: at full width.
-        arrays: milliseconds by unit name (see ``jcw_core.network.layers``), e.g. (9, 9, 11) for widths i/8
+        arrays: milliseconds by layer name (see ``jcw_core.network.layers``), e.g. (9, 9, 11) for widths i/8
             and densities k/10; a depthwise convolution counts to the 1 x 1 convolution before it.
-        axes: what the dimensions of every array are, or of each array by unit name: ``"in"``,
+        axes: what the dimensions of every array are, or of each array by layer name: ``"in"``,
             ``"out"``, ``"density"``; ``"channels"`` for layers with one channel axis.
         device: what was measured on.
         others: what layers without an array do: cost nothing, or raise.
@@ -40,21 +40,21 @@ def table_from_arrays(
         a table with one grid per layer, so that layers of one shape keep their own measurements.
 
     Raises:
-        FormatError: an array for no unit, of the wrong rank or with NaN; a layer without one.
+        FormatError: an array for no layer, of the wrong rank or with NaN; a layer without one.
     """
-    units = {unit.name: unit for unit in fuse(network)}
-    unknown = arrays.keys() - units.keys()
+    layers = {layer.name: layer for layer in fuse(network)}
+    unknown = arrays.keys() - layers.keys()
     if unknown:
-        raise FormatError(f"{network.name} has no unit {min(unknown)!r}; there is: {', '.join(units)}")
+        raise FormatError(f"{network.name} has no layer {min(unknown)!r}; there is: {', '.join(layers)}")
     grids = []
-    for name, unit in units.items():
+    for name, layer in layers.items():
         if name in arrays:
             order = axes.get(name, ("in", "out", "density")) if isinstance(axes, Mapping) else axes
             grids.append(
-                _grid(problem_of(network, unit), name, np.asarray(arrays[name], float), tuple(order))
+                _grid(problem_of(network, layer), name, np.asarray(arrays[name], float), tuple(order))
             )
         elif others == "free":
-            grids.append(_free(network, unit))
+            grids.append(_free(network, layer))
         else:
             raise FormatError(f"no array for {name!r} of {network.name}; give one, or let others be free")
     return LatencyTable(device, (network,), tuple(grids), settings={"imported": True})
@@ -70,8 +70,8 @@ def _grid(problem: LayerProblem, name: str, ms: NDArray[np.float64], order: tupl
     return LayerGrid(problem, points, ms, np.zeros_like(ms), np.ones(ms.shape, np.int32), (name,))
 
 
-def _free(network: Network, unit: FusedLayer) -> LayerGrid:
-    problem = problem_of(network, unit)
-    axes = {axis: (0.0, full_size(problem, axis)) for axis in unit_axes(network, unit, problem)}
+def _free(network: Network, layer: FusedLayer) -> LayerGrid:
+    problem = problem_of(network, layer)
+    axes = {axis: (0.0, full_size(problem, axis)) for axis in layer_axes(network, layer, problem)}
     zeros = np.zeros((2,) * len(axes))
-    return LayerGrid(problem, axes, zeros, zeros, zeros.astype(np.int32), (unit.name,))
+    return LayerGrid(problem, axes, zeros, zeros, zeros.astype(np.int32), (layer.name,))

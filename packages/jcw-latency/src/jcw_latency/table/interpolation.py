@@ -1,4 +1,4 @@
-"""Multilinear interpolation, one axis at a time."""
+"""Multilinear interpolation of a layer's grid, one axis at a time (section 2.5 of the paper)."""
 
 from __future__ import annotations
 

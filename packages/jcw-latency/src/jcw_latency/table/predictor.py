@@ -17,8 +17,8 @@ from jcw_core.errors import ArchitectureError
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.layers import fuse
 from jcw_core.space.space import Population, SearchSpace
-from jcw_latency.table.axes import DENSITY, Coordinate, full_size, unit_coordinates
-from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.table.axes import DENSITY, Coordinate, full_size, layer_coordinates
+from jcw_latency.table.end_to_end import EndToEndFit
 from jcw_latency.table.interpolation import Array, contract, locate
 from jcw_latency.table.table import LatencyTable, LayerGrid
 
@@ -31,7 +31,7 @@ _FEW = 256
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """One unit: its grid, and where a population lies on each axis of it."""
+    """One layer: its grid, and where a population lies on each axis of it."""
 
     name: str
     grid: LayerGrid
@@ -78,7 +78,7 @@ class Breakdown:
     """The latency of one architecture.
 
     Args:
-        layers: milliseconds by unit name.
+        layers: milliseconds by layer name.
         overhead_ms: of the run as a whole.
     """
 
@@ -104,13 +104,13 @@ class LatencyPredictor:
 
     def __init__(self, table: LatencyTable, space: SearchSpace) -> None:
         self.space = space
-        self.whole = table.whole.get(space.network.name, WholeRun())
-        coordinates = unit_coordinates(space)
+        self.end_to_end = table.end_to_end.get(space.network.name, EndToEndFit())
+        coordinates = layer_coordinates(space)
         self._layers = []
-        for unit in fuse(space.network):
-            grid = table.grid(space.network, unit)
-            along = {axis: coordinates[unit.name][axis] for axis in grid.axes}
-            self._layers.append(_Layer(unit.name, grid, along))
+        for layer in fuse(space.network):
+            grid = table.grid(space.network, layer)
+            along = {axis: coordinates[layer.name][axis] for axis in grid.axes}
+            self._layers.append(_Layer(layer.name, grid, along))
 
     def predict(self, population: Population) -> Array:
         """Latency of each architecture.
@@ -134,14 +134,14 @@ class LatencyPredictor:
         return np.concatenate([self._from_terms(chunk) for chunk in chunks])
 
     def breakdown(self, architecture: Architecture) -> Breakdown:
-        """What each unit and the run as a whole add to the latency of one architecture.
+        """What each layer and the run as a whole add to the latency of one architecture.
 
         Raises:
             ArchitectureError: a name or value that the space does not have.
         """
         columns = self._columns(self.space.row(architecture)[None])
         layers = {layer.name: float(_interpolate(layer, columns)[0]) for layer in self._layers}
-        share, overhead_ms = self.whole.parts(sum(layers.values()))
+        share, overhead_ms = self.end_to_end.parts(sum(layers.values()))
         return Breakdown({name: share * ms for name, ms in layers.items()}, overhead_ms)
 
     def _columns(self, population: Population) -> Array:
@@ -162,7 +162,7 @@ class LatencyPredictor:
         total = np.zeros(len(population))
         for layer in self._layers:
             total += _interpolate(layer, columns)
-        return self.whole.of(total)
+        return self.end_to_end.of(total)
 
     def _from_terms(self, population: Population) -> Array:
         columns = self._columns(population)
@@ -186,7 +186,7 @@ class LatencyPredictor:
             place = place + cells
             low = term.table.take(place)
             total += low + shares * (term.table[1:].take(place) - low)
-        return self.whole.of(total)
+        return self.end_to_end.of(total)
 
     @cached_property
     def _width_count(self) -> int:

@@ -17,8 +17,9 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.network.problem_text import describe
 from jcw_core.protocols import DeviceInfo
 from jcw_latency.table import npz
-from jcw_latency.table.axes import AXES, full_size, unit_axes
-from jcw_latency.table.end_to_end import WholeRun
+from jcw_latency.table.axes import AXES, full_size, layer_axes
+from jcw_latency.table.end_to_end import EndToEndFit
+from jcw_latency.table.text import unprintable
 
 FORMAT = "jcw-table/1"
 _REMEDY = "profile again with `jcw profile`"
@@ -85,41 +86,41 @@ class LatencyTable:
         device: what they were measured on.
         networks: whose layers they are, at full width.
         grids: of every distinct layer; more than one where none has the axes of all others.
-        whole: what their runs cost beside their layers, by network name; those that were not run
-            whole are left out and cost the sum of their layers.
+        end_to_end: what their runs cost, given their layers, by network name; those that were not run
+            are left out and cost the sum of their layers.
         settings: how it was measured, for people.
     """
 
     device: DeviceInfo
     networks: tuple[Network, ...]
     grids: tuple[LayerGrid, ...]
-    whole: Mapping[str, WholeRun] = field(default_factory=dict)
+    end_to_end: Mapping[str, EndToEndFit] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<LatencyTable of {self._made_for()} on {self.device.name!r}: {len(self.grids)} layers>"
 
-    def grid(self, network: Network, unit: FusedLayer) -> LayerGrid:
-        """The grid of one unit of a network.
+    def grid(self, network: Network, layer: FusedLayer) -> LayerGrid:
+        """The grid of one layer of a network.
 
         Raises:
-            FormatError: the table has no such layer, or lacks an axis that the unit needs.
+            FormatError: the table has no such layer, or lacks an axis that the layer needs.
         """
-        problem = problem_of(network, unit)
+        problem = problem_of(network, layer)
         same = [g for g in self.grids if g.problem == problem]
-        named = [g for g in same if unit.name in g.layers] or [g for g in same if not g.layers]
+        named = [g for g in same if layer.name in g.layers] or [g for g in same if not g.layers]
         if not named:
             raise FormatError(
-                f"the latency table has no layer for {unit.name!r} ({describe(problem)}); it was made for "
+                f"the latency table has no layer for {layer.name!r} ({describe(problem)}); it was made for "
                 f"{self._made_for()}, not for this {network.name}; {_REMEDY}"
             )
-        needed = unit_axes(network, unit, problem)
+        needed = layer_axes(network, layer, problem)
         # A merged table has several where networks vary one layer along different axes.
         grid = next((g for g in named if g.axes.keys() >= set(needed)), None)
         if grid is None:
             missing = next(axis for axis in needed if axis not in named[0].axes)
             raise FormatError(
-                f"the latency table has no {missing!r} axis for {unit.name!r} of {network.name}; {_REMEDY}"
+                f"the latency table has no {missing!r} axis for {layer.name!r} of {network.name}; {_REMEDY}"
             )
         return grid
 
@@ -170,7 +171,7 @@ class LatencyTable:
             "format": FORMAT,
             "device": self.device.to_dict(),
             "networks": [n.to_json() for n in self.networks],
-            "whole": {name: asdict(run) for name, run in self.whole.items()},
+            "whole": {name: fit.to_dict() for name, fit in self.end_to_end.items()},
             "settings": dict(self.settings),
             "layers": layers,
         }
@@ -195,12 +196,9 @@ class LatencyTable:
                 grids = tuple(_grid(reader, i, layer) for i, layer in enumerate(document["layers"]))
                 return cls(
                     DeviceInfo.from_dict(document["device"]),
-                    tuple(map(Network.from_json, document["networks"])),
+                    tuple(map(_network, document["networks"])),
                     grids,
-                    {
-                        name: WholeRun(**{k: float(v) for k, v in run.items()})
-                        for name, run in document["whole"].items()
-                    },
+                    {name: EndToEndFit.from_dict(fit) for name, fit in document["whole"].items()},
                     dict(document["settings"]),
                 )
             except npz.DamagedFileError:
@@ -209,6 +207,14 @@ class LatencyTable:
                 raise reader.error(str(error)) from None
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
                 raise reader.error(f"its metadata is damaged ({error!r})") from None
+
+
+def _network(text: str) -> Network:
+    network = Network.from_json(text)
+    # Its names were escaped as long as they were text within text.
+    if (problem := unprintable([network.name, *(node.name for node in network)])) is not None:
+        raise FormatError(f"the name of a network or node is damaged: {problem}")
+    return network
 
 
 def _grid(reader: npz.Reader, index: int, layer: Mapping[str, Any]) -> LayerGrid:

@@ -30,10 +30,17 @@ _FEW = 64
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A tensor whose shape is known, and its values where it is small and lies in the file."""
+    """A tensor whose shape is known, and its values where it is small and lies in the file.
+
+    Args:
+        dims: its shape.
+        values: None where it is large or lies elsewhere.
+        precision: name of its type of numbers, such as ``float16``; ``""`` for one that is not read from a file.
+    """
 
     dims: Shape
     values: NDArray[Any] | None = None
+    precision: str = ""
 
     @property
     def scalar(self) -> float | None:
@@ -102,6 +109,7 @@ class Graph:
         exact: whether the values of all tensors were read.
         batch: images per call, 1 where it is left open.
         input_shape: without the batch axis.
+        precision: name of the input's type of numbers, such as ``float32``.
         operators: those that the output depends on, in the file's order.
         constants: by the name of their value.
     """
@@ -110,6 +118,7 @@ class Graph:
     outputs: tuple[str, ...]
     batch: int
     input_shape: Shape
+    precision: str
     operators: tuple[Operator, ...]
     constants: Mapping[str, Constant]
     exact: bool
@@ -138,7 +147,9 @@ def read_graph(
     source = _only("input", [value for value in graph.input if value.name not in constants])
     ends = _outputs(graph, outputs)
     batch, image = _input_shape(source, shape)
-    return Graph(_text(source.name), ends, batch, image, _needed(graph, ends, folder), constants, exact)
+    precision = _precision(source.type.tensor_type.elem_type)
+    operators = _needed(graph, ends, folder)
+    return Graph(_text(source.name), ends, batch, image, precision, operators, constants, exact)
 
 
 def _parse(path: Path) -> ModelProto:
@@ -252,6 +263,14 @@ def _attribute(attribute: AttributeProto, folder: Path | None) -> Any:
     return _constant(attribute.t, folder) if attribute.type == kind.TENSOR else None
 
 
+def _precision(data_type: int) -> str:
+    from onnx import TensorProto
+
+    known: dict[int, str] = {number: name.lower() for name, number in TensorProto.DataType.items()}
+    found = known.get(data_type, "undefined")
+    return {"float": "float32", "double": "float64"}.get(found, found)
+
+
 def _constant(tensor: TensorProto, folder: Path | None) -> Constant:
     """``folder`` is where further files lie, None to leave long tensors where they are."""
     from onnx import numpy_helper
@@ -261,14 +280,14 @@ def _constant(tensor: TensorProto, folder: Path | None) -> Constant:
         raise FormatError(f"tensor {tensor.name!r} has the shape {dims}")
     external = tensor.data_location == type(tensor).EXTERNAL
     if folder is None and (prod(dims) > _FEW or external):
-        return Constant(dims)
+        return Constant(dims, None, _precision(tensor.data_type))
     try:
         if external:
             _check_inside(tensor, folder or Path())
         values = np.asarray(numpy_helper.to_array(tensor, base_dir=str(folder or "")))
     except (ValueError, TypeError, KeyError, OSError) as error:
         raise FormatError(f"tensor {tensor.name!r} of shape {dims} is damaged ({error})") from None
-    return Constant(dims, values if values.dtype.kind in "iuf" else None)
+    return Constant(dims, values if values.dtype.kind in "iuf" else None, _precision(tensor.data_type))
 
 
 def _check_inside(tensor: TensorProto, folder: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from jcw_core.errors import FormatError, NetworkError
+from jcw_core.errors import FormatError, JcwWarning, NetworkError
+from jcw_core.formats.onnx_reader.differences import differences
 from jcw_core.formats.onnx_reader.graph import Graph, Operator, read_graph
 from jcw_core.formats.onnx_reader.layers import LAYERS
 from jcw_core.formats.onnx_reader.pointwise import POINTWISE
@@ -14,13 +17,15 @@ from jcw_core.formats.onnx_reader.translation import FollowingError, Lost, Trans
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 
-_KNOWN = {**LAYERS, **POINTWISE, **SHAPES}
+OPERATORS = {**LAYERS, **POINTWISE, **SHAPES}
 
 
 def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
     """The network that an ONNX file holds, for its cost: weights are not read, so nothing that they say is kept.
 
-    Every operator that the output depends on has a place in the network, or is an error.
+    Every operator that the output depends on has a place in the network, or is an error. Where the network is
+    another than the file's all the same, as in half precision or with weights that layers share, a
+    ``JcwWarning`` says so.
 
     Args:
         path: a model with one input (images, channels, height, width), of a fixed size but for the
@@ -37,9 +42,13 @@ def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
     """
     try:
         graph = read_graph(path, shape)
-        return _network(graph, _translated(graph, path.stem))
+        net = _translated(graph, _name(path))
+        network = _network(graph, net)
     except (FormatError, NetworkError) as error:
         raise FormatError(f"{path}: {error}") from None
+    for difference in differences(graph, net):
+        warnings.warn(f"{path}: {difference}", JcwWarning, stacklevel=2)
+    return network
 
 
 def read_onnx_model(path: Path, shape: Sequence[int] | None = None, outputs: Sequence[str] = ()) -> Model:
@@ -57,10 +66,15 @@ def read_onnx_model(path: Path, shape: Sequence[int] | None = None, outputs: Seq
     """
     try:
         graph = read_graph(path, shape, outputs, exact=True)
-        net = _translated(graph, path.stem)
+        net = _translated(graph, _name(path))
         return Model(_network(graph, net), net.weights)
     except (FormatError, NetworkError) as error:
         raise FormatError(f"{path}: {error}") from None
+
+
+def _name(path: Path) -> str:
+    """What a network is called: the bytes of a file's name need not be characters, which those of a network are."""
+    return os.fsencode(path.stem).decode(errors="replace")
 
 
 def _network(graph: Graph, net: Translation) -> Network:
@@ -90,8 +104,8 @@ def _translated(graph: Graph, name: str) -> Translation:
 
 
 def _translate(net: Translation, operator: Operator) -> None:
-    if operator.op not in _KNOWN:
-        raise FormatError(f"this operator has no place in a network; there is: {', '.join(sorted(_KNOWN))}")
-    made = _KNOWN[operator.op](net, operator)
+    if operator.op not in OPERATORS:
+        raise FormatError(f"this operator has no place in a network; there is: {', '.join(sorted(OPERATORS))}")
+    made = OPERATORS[operator.op](net, operator)
     for name, value in zip(operator.outputs, made if isinstance(made, list) else [made], strict=False):
         net[name] = value

@@ -17,7 +17,8 @@ from jcw_core.network.operations import OPERATIONS, Attribute, Attributes, Shape
 
 _LONGEST = 100
 """Characters of a node's name."""
-_WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization")
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization")
+"""Operators whose second input is a weight."""
 
 
 class FollowingError(FormatError):
@@ -168,7 +169,7 @@ class Translation:
         **attributes: Attribute,
     ) -> str:
         """Append a node with weights by key, which are kept where their values were read."""
-        if op in ("conv2d", "linear") and operator.op in _WEIGHTED:
+        if op in ("conv2d", "linear") and operator.op in WEIGHTED:
             name = self._name(operator)
             first = self._first.setdefault(operator.input(1), name)
             shares = {"shares": first} if first != name else {}
@@ -195,7 +196,7 @@ class Translation:
     def _name(self, operator: Operator) -> str:
         """A free name: that of the layer whose weights it reads, or its own without signs that mean something."""
         name = operator.name
-        if operator.op in _WEIGHTED:
+        if operator.op in WEIGHTED:
             owner, _, kind = operator.input(1).rpartition(".")
             name = owner if kind == "weight" else name.removesuffix(f"/{operator.op}")
         stem = _plain(name) or operator.op

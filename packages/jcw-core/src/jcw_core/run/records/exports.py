@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jcw_core.errors import FormatError
 from jcw_core.files import read_json, write_json
-from jcw_core.run.records.values import is_text
+from jcw_core.names import is_path_inside, is_plain_name
 
 _FORMAT = "jcw-exports/1"
 
@@ -28,8 +28,12 @@ def read_exports(path: Path) -> dict[str, dict[str, str]]:
     """Read ``models/exports.json``. Raises ``FormatError``, with the model, for anything else."""
     models: dict[str, dict[str, str]] = read_json(path, kind=_FORMAT, objects=("models",))["models"]
     for name, files in models.items():
-        if not isinstance(files, dict) or not all(map(is_text, files.values())):
+        if not is_plain_name(name):
             raise FormatError(
-                f"{path}: models[{name!r}] is {files!r:.60}, expected a file for each exporter; run again"
+                f"{path}: models has {name!r:.60}, expected a name without slashes, as it names a folder; run again"
+            )
+        if not isinstance(files, dict) or not all(map(is_path_inside, files.values())):
+            raise FormatError(
+                f"{path}: models[{name!r}] is {files!r:.60}, expected a path inside the run for each exporter; run again"
             )
     return models

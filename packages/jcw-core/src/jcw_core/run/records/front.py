@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import read_json, write_json
+from jcw_core.names import is_text
 from jcw_core.network.architecture import Architecture
-from jcw_core.run.records.values import is_finite, is_text
+from jcw_core.run.records.values import is_finite
 
 
 @dataclass(frozen=True, slots=True)

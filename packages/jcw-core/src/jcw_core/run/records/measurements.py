@@ -31,8 +31,8 @@ class Measurements:
         device: what it was measured on.
         models: by identifier; None on a device that runs no models.
         fidelity: how far predictions are from random networks that ran whole (``mape``, ``max_error``,
-            ``bias``, ``kendall_tau``, ``macs_kendall_tau``, ``networks``, ``method``, ``slowdown`` and
-            ``points``: ``predicted_ms``, ``measured_ms``, ``macs``), or None. Whoever draws it checks it.
+            ``bias``, ``kendall_tau``, ``macs_kendall_tau``, ``networks``, ``method``, ``slowdown``, ``verdict``:
+            ``level``, ``reasons``, ``remedy``; and ``points``: ``predicted_ms``, ``measured_ms``, ``macs``), or None. Whoever draws it checks it.
     """
 
     FORMAT: ClassVar[str] = "jcw-measurements/1"

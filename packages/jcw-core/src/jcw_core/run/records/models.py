@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 from jcw_core.errors import ArchitectureError, FormatError
 from jcw_core.files import read_json, write_json
+from jcw_core.names import is_path_inside, is_plain_name
 from jcw_core.network.architecture import Architecture
-from jcw_core.run.records.values import is_amount, is_count, is_text
+from jcw_core.run.records.values import is_amount, is_count
 
 BASELINE = "baseline"
 """Identifier of the dense, full-width network among the models."""
@@ -89,11 +90,11 @@ def _model(row: Any, where: str) -> ChosenModel:
 
 
 _KEYS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "id": (is_text, "a name"),
+    "id": (is_plain_name, "a name without slashes, as it names a folder"),
     "requested_latency_ms": (is_amount, "milliseconds or null"),
     "predicted_latency_ms": (is_amount, "milliseconds or null"),
     "search_error": (is_amount, "a share or null"),
     "kept_weights": (is_count, "a whole number"),
-    "weights": (is_text, "the name of a file"),
+    "weights": (is_path_inside, "a path inside the run"),
 }
 """What each key of a chosen model must be, beside its architecture."""

@@ -20,11 +20,6 @@ def is_amount(value: Any) -> bool:
     return value is None or (is_finite(value) and value >= 0)
 
 
-def is_text(value: Any) -> bool:
-    """True for text that can be printed on one line."""
-    return isinstance(value, str) and value != "" and value.isprintable()
-
-
 def is_count(value: Any) -> bool:
     """True for a whole number that is not negative."""
     return isinstance(value, int) and is_amount(value)

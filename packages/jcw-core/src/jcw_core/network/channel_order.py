@@ -1,0 +1,65 @@
+"""Channels in another order: one order per channel group, applied to whoever writes and whoever reads a channel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jcw_core.errors import ArchitectureError
+from jcw_core.network.channel_groups import Coupling, couple
+from jcw_core.network.graph import Network
+from jcw_core.network.shrink import Weights
+
+Orders = Mapping[str, NDArray[np.intp]]
+"""By name of a channel group, its old channels in their new order, (channels,)."""
+
+
+def permute_channels(network: Network, weights: Weights, orders: Orders) -> dict[str, NDArray[np.float32]]:
+    """The weights of the same function with the channels of each group in a new order.
+
+    What the network computes stays as it was, but for rounding: a layer's inputs are permuted as the outputs that
+    they read are. With the most important channels first, the first c of a group are the best c.
+
+    Args:
+        network: at full width.
+        weights: by state-dict name.
+        orders: groups that are left out keep theirs.
+
+    Returns:
+        copies, by the same names.
+
+    Raises:
+        ArchitectureError: no such group, one whose channels may not be cut, or no permutation of its channels.
+    """
+    coupling = couple(network)
+    for name, order in orders.items():
+        group = coupling.groups.get(name)
+        if group is None or group.fixed or not np.array_equal(np.sort(order), np.arange(group.channels)):
+            raise ArchitectureError(f"{network.name}: not an order of the channels of a group {name!r}")
+    permuted = {}
+    for node in network:
+        rows = features_in_order(coupling, node.name, orders)
+        for key in ("weight", "bias", "running_mean", "running_var"):
+            array = weights.get(f"{node.name}.{key}")
+            if array is None:
+                continue
+            array = array[rows]
+            ungrouped = node.op in ("conv2d", "linear") and node.attributes.get("groups", 1) == 1
+            if key == "weight" and ungrouped:
+                array = array[:, features_in_order(coupling, node.inputs[0], orders)]
+            permuted[f"{node.name}.{key}"] = np.ascontiguousarray(array)
+    return permuted
+
+
+def features_in_order(coupling: Coupling, node: str, orders: Orders) -> NDArray[np.intp]:
+    """Old positions on the output axis of ``node`` in their new order."""
+    parts, start = [], 0
+    for segment in coupling.layout[node]:
+        channels = coupling.groups[segment.group].channels
+        order = orders.get(segment.group, np.arange(channels))
+        features = order[:, None] * segment.repeat + np.arange(segment.repeat)
+        parts.append(start + features.ravel())
+        start += channels * segment.repeat
+    return np.concatenate(parts).astype(np.intp)

@@ -1,0 +1,42 @@
+"""What stages and devices may have besides, so that a user hears early what they would come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from jcw_core.protocols.run import Run
+
+
+@runtime_checkable
+class Checking(Protocol):
+    """What a ``Stage`` may have besides: a check of what the recipe asks of it, long before its turn."""
+
+    def check_reads(self, run: Run) -> tuple[str, ...]:
+        """Files of the run that ``check`` reads; none where the recipe tells all."""
+
+    def check(self, run: Run) -> Sequence[str]:
+        """Called once in a run, as soon as the stages that make those files have finished.
+
+        Returns:
+            notes for the user, a sentence each.
+
+        Raises:
+            RecipeError: what is asked for cannot be had; names the key and the nearest value that can.
+        """
+
+
+@runtime_checkable
+class Planning(Protocol):
+    """What a ``Stage`` may have besides: a word on how much it has to do, for dry runs."""
+
+    def plan(self, run: Run) -> str:
+        """How much it is, e.g. ``"10 epochs"``."""
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """What a ``DevicePlugin`` may have besides: notes on options that are possible but hardly meant."""
+
+    def advise(self, options: Any) -> Sequence[str]:
+        """A sentence each. ``options`` is an instance of ``self.options``."""

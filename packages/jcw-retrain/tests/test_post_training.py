@@ -1,0 +1,120 @@
+"""A run without training: a network that brings its weights is pruned layer by layer, estimated and handed over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from retrain_samples import SMALL, Stripes, network, open_run
+from safetensors.numpy import save_file
+
+from jcw_core.datasets.split import normalise
+from jcw_core.errors import RecipeError
+from jcw_core.formats.safetensors_file import load_model
+from jcw_core.network.architecture import Architecture
+from jcw_core.network.weight_groups import weight_density
+from jcw_core.recipe.recipe import load_recipe
+from jcw_core.run.context import Context
+from jcw_core.run.pipeline import run
+from jcw_core.run.records import BASELINE, MODELS, ChosenModel
+from jcw_core.supernet.calibration import calibrate
+from jcw_core.supernet.options import SupernetOptions
+from jcw_core.supernet.post_training import pruned_weights
+from jcw_core.training.execution import BatchNorm, execute
+
+UNTRAINED = 'init = "supernet"\npretrain = { epochs = 0 }\nadmm = { epochs = 0 }\nfinetune = { epochs = 0 }'
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Context:
+    context, _ = open_run(tmp_path)
+    text = (tmp_path / "recipe.toml").read_text()
+    start, end = text.index("pretrain ="), text.index("[export]")
+    text = text[:start] + UNTRAINED + "\n" + text[end:]
+    text = text.replace("epochs = 1\nbatch_size = 16", 'mode = "post-training"\ncalibration_images = 100', 1)
+    text = text.replace('file = "network.json"', 'file = "network.json"\nweights = "w.safetensors"')
+    (tmp_path / "recipe.toml").write_text(text)
+    save_file(trained(), tmp_path / "w.safetensors")
+    recipe = load_recipe(tmp_path / "recipe.toml", context.registry)
+    return Context(recipe, context.registry, context.directory)
+
+
+def trained() -> dict[str, np.ndarray]:
+    """Weights as a training leaves them behind: channels differ in size, and statistics are those of the images."""
+    rng, net, data = np.random.default_rng(4), network(), Stripes(160)
+    tensors = {}
+    for name, shape in net.parameter_shapes.items():
+        size = np.linspace(1, 0.05, shape[0], dtype=np.float32).reshape(-1, *[1] * (len(shape) - 1))
+        tensors[name] = torch.from_numpy(rng.normal(0, 1, shape).astype(np.float32) * size)
+    images = torch.from_numpy(normalise(data.images(np.arange(160)), data))
+    statistics = calibrate(net, tensors, [images])
+    return {name: tensor.numpy() for name, tensor in {**tensors, **statistics}.items()}
+
+
+def test_models_are_handed_over_without_an_epoch(opened: Context) -> None:
+    run(opened, "export")
+    models = {m.id: m for m in ChosenModel.read_all(opened.path(MODELS))}
+    assert len(models) == 4
+    for chosen in models.values():
+        model = load_model(opened.path(chosen.weights))
+        for layer, density in chosen.architecture.densities.items():
+            assert weight_density(model.weights[f"{layer}.weight"]) <= density + 0.05
+    # The dense network is what was brought, in another order of channels and with statistics of its own.
+    dense = load_model(opened.path(models[BASELINE].weights))
+    wanted = pruned_weights(opened, Architecture({}, {}))
+    for name in dense.network.parameter_shapes:
+        np.testing.assert_allclose(dense.weights[name], wanted[name], rtol=1e-4, atol=1e-5)
+
+
+def test_distance_is_none_for_the_dense_network_and_grows_as_it_is_pruned(opened: Context) -> None:
+    run(opened, "supernet")
+    space = opened.space
+    architectures = [space.maximum, space.row(SMALL), space.low]
+    evaluator = opened.registry.objectives["distance"].open(opened)
+    found = evaluator.evaluate(space, np.stack(architectures))
+    assert found[0] < 0.02
+    assert found[0] < found[1] < found[2]
+    assert not evaluator.begin_generation(np.stack(architectures), 1)
+    again = evaluator.reevaluate(space, np.stack(architectures))
+    assert again[0] < again[1] < again[2]
+
+
+def test_error_and_loss_are_those_of_the_weights(opened: Context) -> None:
+    run(opened, "supernet")
+    space, row = opened.space, opened.space.row(SMALL)
+    weights = {name: torch.from_numpy(array) for name, array in pruned_weights(opened, SMALL).items()}
+    held = opened.dataset("validation")
+    batch = torch.from_numpy(normalise(held.images(np.arange(len(held))), held))
+    logits = execute(network(), weights, batch, BatchNorm(weights))
+    labels = torch.from_numpy(held.labels)
+    wanted = {
+        "error": float((logits.argmax(1) != labels).float().mean()),
+        "loss": float(torch.nn.functional.cross_entropy(logits, labels)),
+    }
+    for name, value in wanted.items():
+        evaluator = opened.registry.objectives[name].open(opened)
+        assert evaluator.evaluate(space, row[None])[0] == pytest.approx(value, rel=1e-4, abs=1e-6)
+
+
+def test_a_network_without_weights_is_refused(tmp_path: Path) -> None:
+    context, _ = open_run(tmp_path)
+    text = (tmp_path / "recipe.toml").read_text().replace("epochs = 1\n", 'mode = "post-training"\n', 1)
+    (tmp_path / "recipe.toml").write_text(text)
+    recipe = load_recipe(tmp_path / "recipe.toml", context.registry)
+    with pytest.raises(RecipeError, match=r"\[supernet\] mode: .* give network.weights"):
+        run(Context(recipe, context.registry, context.directory), "supernet")
+
+
+def test_a_distance_needs_a_trained_network(tmp_path: Path) -> None:
+    context, _ = open_run(tmp_path)
+    assert context.options(SupernetOptions).mode == "continuous"
+    with pytest.raises(RecipeError, match="post-training"):
+        context.registry.objectives["distance"].open(context)
+
+
+def test_pretrained_weights_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    context, _ = open_run(tmp_path, 'init = "pretrained"')
+    with pytest.raises(RecipeError, match=r"\[retrain\] init: 'pretrained'"):
+        run(context, "retrain")
