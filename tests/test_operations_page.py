@@ -74,7 +74,9 @@ def kernel(op: str) -> str:
     network = example(op)
     shapes = {**network.parameter_shapes, **network.buffer_shapes}
     model = Model(network, {name: np.ones(shape, np.float32) for name, shape in shapes.items()})
-    steps = [step.kernel for step in compile_model(model).profile(rounds=1) if step.unit in ("made", "first")]
+    steps = [
+        step.kernel for step in compile_model(model).profile(rounds=1) if step.layer in ("made", "first")
+    ]
     return {"portable": "plain loops", "copy": "copies"}.get(steps[-1], "kernels")
 
 
@@ -95,7 +97,10 @@ def page() -> str:
     ]
     read = [
         f"\n## {title}\n\n{', '.join(f'`{name}`' for name in sorted(known, key=str.lower))}\n"
-        for title, known in (("Operators of ONNX that are read", ONNX), ("Operators of torch (ATen) that are read", TORCH))
+        for title, known in (
+            ("Operators of ONNX that are read", ONNX),
+            ("Operators of torch (ATen) that are read", TORCH),
+        )
     ]
     return INTRODUCTION + "\n".join(rows) + "\n" + "".join(read)
 

@@ -128,7 +128,7 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
     # Not the attribute: the groups of a depthwise convolution follow the width.
     groups = value.shape[1] // weight.shape[1]
     stride = pair(node.attributes, "stride")
-    value, padding = _padded(node, value)
+    value, padding = padded(node, value)
     if _recorded():
         return F.conv2d(value, weight, bias, stride, padding, 1, groups)
     if weight.shape[2:] == (1, 1) and stride != (1, 1):
@@ -168,7 +168,7 @@ def _sampled(value: Tensor, stride: tuple[int, int], padding: tuple[int, int]) -
     return value[..., ::rows, ::columns]
 
 
-def _padded(node: Node, value: Tensor, fill: float = 0.0) -> tuple[Tensor, tuple[int, int]]:
+def padded(node: Node, value: Tensor, fill: float = 0.0) -> tuple[Tensor, tuple[int, int]]:
     """The input, with the padding that is left: torch's own operations pad both ends of an axis alike."""
     top, left, bottom, right = sides(node.attributes)
     if (top, left) == (bottom, right):
@@ -178,7 +178,7 @@ def _padded(node: Node, value: Tensor, fill: float = 0.0) -> tuple[Tensor, tuple
 
 def _pool(function: Callable[..., Tensor], fill: float) -> Callable[[Node, list[Tensor], bool], Tensor]:
     def pooled(node: Node, inputs: list[Tensor], inplace: bool) -> Tensor:
-        value, padding = _padded(node, inputs[0], fill)
+        value, padding = padded(node, inputs[0], fill)
         return function(value, pair(node.attributes, "kernel_size"), pair(node.attributes, "stride"), padding)
 
     return pooled

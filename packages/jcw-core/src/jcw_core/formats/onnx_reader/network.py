@@ -105,7 +105,9 @@ def _translated(graph: Graph, name: str) -> Translation:
 
 def _translate(net: Translation, operator: Operator) -> None:
     if operator.op not in OPERATORS:
-        raise FormatError(f"this operator has no place in a network; there is: {', '.join(sorted(OPERATORS))}")
+        raise FormatError(
+            f"this operator has no place in a network; there is: {', '.join(sorted(OPERATORS))}"
+        )
     made = OPERATORS[operator.op](net, operator)
     for name, value in zip(operator.outputs, made if isinstance(made, list) else [made], strict=False):
         net[name] = value
