@@ -1,5 +1,6 @@
 """Benchmarks run, and their files have the fields that readers of ``docs/results`` rely on."""
 
+import importlib
 import itertools
 import json
 import subprocess
@@ -88,7 +89,7 @@ def test_selection(tmp_path):
         pytest.skip(f"the published latency table is not at {table}")
     result = run("selection.py", "--quick", "--table", str(table), "--out", str(tmp_path / "s.json"))
     noises, strategies = ("reestimated", "kept", "none"), ("uniform N=4", "uniform N=64", "nsga2")
-    rows = result["rows"]
+    rows = [row for row in result["rows"] if "strategy" in row]
     assert [(row["noise"], row["strategy"]) for row in rows] == list(itertools.product(noises, strategies))
     for row in rows:
         assert row["evaluated"] == 64 * (1 + row["generations"])
@@ -97,6 +98,36 @@ def test_selection(tmp_path):
         # Without noise the front is the best of all that was ever seen.
         assert population <= front < 1 if row["noise"] == "none" else 0 < front < 1
         assert sorted(row["latency_quartiles"]) == row["latency_quartiles"]
+    bound, *searched = (row for row in result["rows"] if "errors" in row)
+    assert bound["search"] == "bound"
+    assert sorted(bound["errors"], reverse=True) == bound["errors"]
+    assert {row["search"] for row in searched} == {"assisted", "plain"}
+    for row in searched:
+        assert row["evaluated"] <= row["evaluations"]
+        assert row["hypervolume"] < bound["hypervolume"]
+        for error, best in zip(row["errors"], bound["errors"], strict=True):
+            assert error is None or error >= best, "nothing is better than the bound"
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_benchmark_that_was_interrupted_goes_on(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    resumable = importlib.import_module("resumable")
+    settings, done = [{"seed": seed} for seed in range(5)], []
+
+    def measure(setting):
+        done.append(setting["seed"])
+        return {"value": setting["seed"] ** 2}
+
+    out = tmp_path / "r.json"
+    rows = resumable.rows_of(settings, measure, out)
+    assert [next(rows)["value"] for _ in range(3)] == [0, 1, 4]
+    partial = tmp_path / "r.json.partial"
+    partial.write_text(partial.read_text()[:-4])
+    assert [row["value"] for row in resumable.rows_of(settings, measure, out)] == [0, 1, 4, 9, 16]
+    assert done == [0, 1, 2, 2, 3, 4], "what was cut off is measured again"
+    resumable.forget(out)
+    assert not partial.exists()
 
 
 def test_layers(tmp_path):

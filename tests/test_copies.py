@@ -53,7 +53,16 @@ from jcw_core.space import Bound, SearchSpace, Variable
 from jcw_kernels import StepTime
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable, LayerGrid, table_from_arrays
 from jcw_latency.table.axes import full_size, layer_axes
-from jcw_search import Fixed, Nsga2Selection, SearchResult, State, UniformSelection, Variation, search
+from jcw_search import (
+    Constraints,
+    Fixed,
+    Nsga2Selection,
+    SearchResult,
+    State,
+    UniformSelection,
+    Variation,
+    search,
+)
 
 ROOMS = (
     "jcw_core.network", "jcw_core.space", "jcw_core.run", "jcw_core.protocols",
@@ -66,6 +75,8 @@ NOT_COPIED = {
     "NetworkBuilder": "a tool that makes a network",
     "Context": "holds the plugins and files of one process",
     "RunDirectory": "stands for files",
+    "AskTell": "holds the user's functions",
+    "AssistedSearch": "holds the user's functions",
     "Evolution": "holds the user's functions",
     "Program": "tested with the kernels",
 }
@@ -165,6 +176,7 @@ SAMPLES: Mapping[type, Callable[[], Any]] = {
     StepTime: lambda: StepTime("conv", "dense", 1.0, 1.0, 1.0, 1.0),
     Fixed: lambda: Fixed(first),
     Nsga2Selection: Nsga2Selection,
+    Constraints: lambda: Constraints(max_latency_ms=2.0),
     UniformSelection: UniformSelection,
     Variation: Variation,
     SearchResult: result,

@@ -35,6 +35,17 @@ ROOMS: Mapping[str, Sequence[str]] = {
         "cli",
         "plugin __main__",
     ),
+    "jcw_search": (
+        "errors objectives operators pareto report_section",
+        "constraints phases selection state evaluation",
+        "mating",
+        "generations",
+        "assisted evolution checkpoint",
+        "algorithms handover",
+        "front options search",
+        "ask_tell stages",
+        "plugin",
+    ),
     "jcw_latency": (
         "options table",
         "devices",

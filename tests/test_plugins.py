@@ -35,6 +35,7 @@ rounds = 2
 [search]
 population = 8
 generations = 3
+algorithm = "plain"
 selection = "fastest"
 objectives = ["latency", "pruned"]
 """

@@ -220,7 +220,7 @@ def test_engine_and_torch_agree_on_the_logits(measured: Path, workspace: Path) -
         ([("models = 3", "budgets_ms = [1e-6]")], "budget"),
         ([('backbone = "resnet18"', 'backbone = "mobilenet_v1"')], "table.npz"),
         ([('name = "recorded"', 'name = "toaster"')], "toaster"),
-        ([("population = 8", 'population = 8\nselection = "luck"')], "luck"),
+        ([("population = 8", 'population = 8\nalgorithm = "plain"\nselection = "luck"')], "luck"),
         ([('path = "images"', 'path = "pictures"')], "pictures"),
         ([("holdout = 24", "holdout = 100000")], "holdout"),
     ],

@@ -14,6 +14,7 @@ PACKAGES = {
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
     "adb": "adb",
     "c++": "g++",
+    "chromium": "chromium",
     "cmake": "cmake",
     "g++": "g++",
     "llvm-mca-19": "llvm-19",

@@ -6,24 +6,20 @@ import html
 import json
 import random
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from programs import needs
 from report_samples import chosen, context_of, write_run
 
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.report.charts import STYLE, Series, bars, histogram, plot
 from jcw_core.report.stages import ReportStage
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no browser to lay pages out; install the Debian package chromium"
-)
+pytestmark = needs("chromium")
 
 PAPER = 718
 """Pixels between the margins of A4."""
@@ -55,11 +51,10 @@ document.body.append(result);
 
 def laid_out(page: str, width: int, folder: Path) -> dict[str, Any]:
     """What the probe sees of a page in a window of so many pixels."""
-    assert CHROMIUM is not None
     path = folder / f"page{width}.html"
     path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
     command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
         f"--user-data-dir={folder / 'browser'}", f"--window-size={width},2000", "--dump-dom", path.as_uri(),
     ]  # fmt: skip
     dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout

@@ -34,7 +34,12 @@ from jcw_core.run.records import (
 FRONT = Front(
     "net",
     {"latency": "ms", "error": ""},
-    [Candidate(Architecture({"a": 4}, {"l": 0.5}), {"latency": 1.5, "error": 0.25})],
+    [
+        Candidate(Architecture({"a": 4}, {"l": 0.5}), {"latency": 1.5, "error": 0.25}),
+        Candidate(
+            Architecture({"a": 8}, {}), {"latency": 2.5, "error": 0.2}, {"latency": 2.5, "error": 0.15}
+        ),
+    ],
     {"generations": 2},
 )
 MODEL = ChosenModel("m1", Architecture({"a": 4}, {}), 1.0, 0.9, 0.1, 100, "models/m1.safetensors")

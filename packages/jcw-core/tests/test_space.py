@@ -10,6 +10,8 @@ from core_networks import networks, small_resnet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
+from jcw_core.backbones.resnet import RESNET18
 from jcw_core.errors import ArchitectureError
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.builder import NetworkBuilder
@@ -83,6 +85,50 @@ def test_samples_range_from_small_to_large() -> None:
     space = SearchSpace.of(small_resnet(32))
     share = ((space.sample(500, np.random.default_rng(0)) - space.low) / (space.high - space.low)).mean(1)
     assert np.quantile(share, 0.05) < 0.3 < 0.7 < np.quantile(share, 0.95)
+
+
+NETWORKS = {"resnet18": RESNET18.build(), "mobilenet_v2": MOBILENET_V2.build()}
+BOUNDS = {"resnet18": RESNET18.bounds, "mobilenet_v2": MOBILENET_V2.bounds}
+
+
+def positions(space: SearchSpace, size: int, seed: int) -> np.ndarray:
+    """Where the variables of random architectures lie between their bounds, 0 to 1."""
+    return (space.sample(size, np.random.default_rng(seed)) - space.low) / (space.high - space.low)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_widths_and_densities_are_drawn_apart(name: str) -> None:
+    space = SearchSpace.of(NETWORKS[name], defaults=BOUNDS[name])
+    drawn = positions(space, 20_000, 3)
+    width, density = drawn[:, space.is_width].mean(1), drawn[:, ~space.is_width].mean(1)
+    assert abs(np.corrcoef(width, density)[0, 1]) < 0.03
+    for wide in (False, True):
+        for dense in (False, True):
+            assert np.mean(((width > 0.75) == wide) & ((density > 0.75) == dense)) > 0.05
+    # Variables scatter around the level of their kind, where they are not whole.
+    for kind in (space.is_width, ~space.is_width):
+        scattered = drawn[~(drawn[:, kind] == 1).all(axis=1)]
+        assert scattered[:, kind].std(axis=1).mean() > 0.15
+
+
+@given(spaces(), st.integers(0, 2**32 - 1))
+def test_whole_widths_and_whole_densities_come_up(space: SearchSpace, seed: int) -> None:
+    drawn = space.sample(200, np.random.default_rng(seed)) == space.high
+    for kind in (space.is_width, ~space.is_width):
+        if kind.any() and not kind.all():
+            assert drawn[:, kind].all(axis=1).sum() >= 5
+            assert (space.low[~kind] == space.high[~kind]).all() or not drawn[drawn[:, kind].all(1)].all()
+
+
+@given(spaces(), st.integers(0, 2**32 - 1), st.booleans())
+def test_only_what_is_free_varies(space: SearchSpace, seed: int, widths: bool) -> None:
+    free = space.is_width if widths else ~space.is_width
+    drawn = space.sample(30, np.random.default_rng(seed), free)
+    assert (drawn[:, ~free] == space.high[~free]).all()
+    again = space.sample(30, np.random.default_rng(seed), free)
+    np.testing.assert_array_equal(drawn, again)
+    for column in np.flatnonzero(free & (space.high - space.low > 4 * space.step)):
+        assert len(np.unique(drawn[:, column])) > 2
 
 
 def test_variables_of_the_small_network() -> None:

@@ -85,6 +85,15 @@ def test_budgets_take_the_best_within_each() -> None:
     assert chosen(FRONT, budgets=(4.0, 100.0, 1.5)) == [(1.5, 1.5), (4.0, 3.9), (100.0, 9.0)]
 
 
+def test_what_chose_a_front_chooses_from_it_and_not_what_is_reported() -> None:
+    """The reported error would be a lucky one if it had a say."""
+    points = [({"latency": 1.0, "error": 0.2}, 0.4), ({"latency": 2.0, "error": 0.3}, 0.3)]
+    candidates = [
+        Candidate(Architecture({"a": 4}, {}), reported, {"error": estimate}) for reported, estimate in points
+    ]
+    assert chosen(Front("net", {"latency": "ms", "error": ""}, candidates), budgets=(3.0,)) == [(3.0, 2.0)]
+
+
 def test_two_budgets_with_one_best_model_give_it_once() -> None:
     assert chosen(FRONT, budgets=(6.0, 5.5)) == [(5.5, 5.0)]
 

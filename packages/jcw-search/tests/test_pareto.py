@@ -1,3 +1,7 @@
+"""Fronts, crowding and hypervolume, against pymoo and brute force."""
+
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,13 +19,13 @@ OBJECTIVES = st.tuples(st.integers(1, 30), st.integers(1, 3)).flatmap(
 )
 
 
-def dominates(a, b):
+def dominates(a: np.ndarray, b: np.ndarray) -> bool:
     return (a <= b).all() and (a < b).any()
 
 
 @settings(max_examples=200)
 @given(OBJECTIVES)
-def test_fronts_agree_with_pymoo(objectives):
+def test_fronts_agree_with_pymoo(objectives: np.ndarray) -> None:
     ours = fronts(objectives)
     theirs = fast_non_dominated_sort(objectives)
     assert [sorted(front) for front in theirs] == [front.tolist() for front in ours]
@@ -29,14 +33,14 @@ def test_fronts_agree_with_pymoo(objectives):
 
 @settings(max_examples=200)
 @given(OBJECTIVES)
-def test_crowding_agrees_with_pymoo(objectives):
+def test_crowding_agrees_with_pymoo(objectives: np.ndarray) -> None:
     expected = get_crowding_function("cd").do(objectives) * objectives.shape[1]
     np.testing.assert_allclose(crowding_distance(objectives), expected, rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=100)
 @given(OBJECTIVES)
-def test_the_front_is_what_nothing_dominates(objectives):
+def test_the_front_is_what_nothing_dominates(objectives: np.ndarray) -> None:
     found = non_dominated(objectives)
     brute = [i for i, a in enumerate(objectives) if not any(dominates(b, a) for b in objectives)]
     assert set(found) <= set(brute)
@@ -45,7 +49,7 @@ def test_the_front_is_what_nothing_dominates(objectives):
     assert (np.diff(objectives[found, 0]) >= 0).all()
 
 
-def test_nothing_has_no_front():
+def test_nothing_has_no_front() -> None:
     assert fronts(np.empty((0, 2))) == []
     assert len(non_dominated(np.empty((0, 2)))) == 0
     assert len(crowding_distance(np.empty((0, 2)))) == 0
@@ -54,7 +58,7 @@ def test_nothing_has_no_front():
 LIMITS = np.array([[10.0, 0.9], [50.0, 0.2]])
 
 
-def test_hypervolume_of_one_point_is_its_box():
+def test_hypervolume_of_one_point_is_its_box() -> None:
     # latency half-way between the limits, error a third of the worst
     assert hypervolume(np.array([[30.0, 0.3]]), LIMITS) == pytest.approx(0.5 * (2 / 3))
     assert hypervolume(np.array([[10.0, 0.0]]), LIMITS) == pytest.approx(1)
@@ -62,12 +66,12 @@ def test_hypervolume_of_one_point_is_its_box():
     assert hypervolume(np.empty((0, 2)), LIMITS) == 0
 
 
-def test_hypervolume_is_the_share_of_the_box_that_is_dominated(rng):
+def test_hypervolume_is_the_share_of_the_box_that_is_dominated(rng: np.random.Generator) -> None:
     points = rng.uniform([10, 0], [50, 0.9], (6, 2))
     darts = rng.uniform([10, 0], [50, 0.9], (40_000, 2))
     share = (points[:, None] <= darts).all(axis=2).any(axis=0).mean()
     assert hypervolume(points, LIMITS) == pytest.approx(share, abs=0.01)
 
 
-def test_hypervolume_without_a_range_is_zero_not_an_error():
+def test_hypervolume_without_a_range_is_zero_not_an_error() -> None:
     assert hypervolume(np.array([[1.0, 0.5]]), np.array([[1.0, 0.5], [1.0, 0.5]])) == 0

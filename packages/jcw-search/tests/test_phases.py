@@ -1,17 +1,24 @@
 """What a variant varies, in which phase, and how far that reaches."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
+import search_toys as toy
 
-from jcw_search import Fixed, search
+from jcw_core.space.space import SearchSpace
+from jcw_search import Fixed, State, search
+from jcw_search.phases import Variant
 
-VARIANTS = ["joint", "channels", "weights", "sequential"]
+VARIANTS: list[Variant] = ["joint", "channels", "weights", "sequential"]
 
 
-def test_variants_vary_what_they_say(space, evaluators):
+def test_variants_vary_what_they_say(space: SearchSpace, evaluators: dict[str, Fixed]) -> None:
     widths = np.array([v.kind == "width" for v in space.variables])
     found = {
-        variant: search(space, evaluators, population=12, generations=10, variant=variant).values
+        variant: search(
+            space, evaluators, algorithm="plain", population=12, generations=10, variant=variant
+        ).values
         for variant in VARIANTS
     }
     assert (found["channels"][:, ~widths] == 1).all()
@@ -22,11 +29,14 @@ def test_variants_vary_what_they_say(space, evaluators):
         assert len(np.unique(found[variant][:, ~widths], axis=0)) > 5
 
 
-def test_the_second_phase_inherits_the_widths_that_survived_the_first(space, evaluators):
-    states = {}
+def test_the_second_phase_inherits_the_widths_that_survived_the_first(
+    space: SearchSpace, evaluators: dict[str, Fixed]
+) -> None:
+    states: dict[int, State] = {}
     search(
         space,
         evaluators,
+        algorithm="plain",
         population=12,
         generations=10,
         variant="sequential",
@@ -43,10 +53,10 @@ def test_the_second_phase_inherits_the_widths_that_survived_the_first(space, eva
     assert (later[:, ~widths] < 1).any()
 
 
-def test_an_exhausted_first_phase_ends_nothing_but_itself(toy):
+def test_an_exhausted_first_phase_ends_nothing_but_itself() -> None:
     space = toy.tiny(8)
     evaluators = {"latency": Fixed(toy.latency), "error": Fixed(toy.error)}
-    result = search(space, evaluators, population=8, generations=60, variant="sequential")
+    result = search(space, evaluators, algorithm="plain", population=6, generations=60, variant="sequential")
     widths = np.array([v.kind == "width" for v in space.variables])
     whole, found = toy.everything(space), {row.tobytes() for row in result.values}
     assert {row.tobytes() for row in whole if (row[~widths] == 1).all()} <= found
@@ -62,18 +72,22 @@ class Spy:
 
     name = "spy"
 
-    def __init__(self):
-        self.limits = []
+    def __init__(self) -> None:
+        self.limits: list[np.ndarray] = []
 
-    def select(self, objectives, size, rng, *, limits):
+    def select(
+        self, objectives: np.ndarray, size: int, rng: np.random.Generator, *, limits: np.ndarray
+    ) -> np.ndarray:
         self.limits.append(limits)
         return np.arange(size)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_selection_is_told_how_far_its_phase_reaches(space, evaluators, variant, toy):
+def test_selection_is_told_how_far_its_phase_reaches(
+    space: SearchSpace, evaluators: dict[str, Fixed], variant: Variant
+) -> None:
     spy = Spy()
-    search(space, evaluators, selection=spy, population=8, generations=4, variant=variant)
+    search(space, evaluators, algorithm="plain", selection=spy, population=8, generations=4, variant=variant)
     widths = np.array([v.kind == "width" for v in space.variables])
     smallest = {
         "joint": [space.low] * 4,

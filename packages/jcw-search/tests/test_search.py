@@ -1,30 +1,44 @@
+"""The plain search: brute force on tiny spaces, invariants, bad input."""
+
+from __future__ import annotations
+
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
+import search_toys as toy
 
 from jcw_core.errors import JcwError, PluginError
+from jcw_core.protocols import Selection
 from jcw_core.space.bounds import Bound
 from jcw_core.space.space import SearchSpace
-from jcw_search import Evolution, Fixed, Nsga2Selection, UniformSelection, search
+from jcw_search import Evolution, Fixed, Nsga2Selection, State, UniformSelection
+from jcw_search import search as search_by
 from jcw_search.pareto import non_dominated
+from jcw_search.phases import Variant
 
-VARIANTS = ["joint", "channels", "weights", "sequential"]
+VARIANTS: list[Variant] = ["joint", "channels", "weights", "sequential"]
+
+search = partial(search_by, algorithm="plain")
 
 
 class Counting:
     """An evaluator that remembers what it was asked."""
 
-    def __init__(self, function, stale=False):
+    def __init__(self, function: Any, stale: bool = False) -> None:
         self.function, self.stale = function, stale
-        self.seen, self.generations, self.announced = [], [], []
+        self.seen: list[bytes] = []
+        self.generations: list[int] = []
+        self.announced: list[set[bytes]] = []
 
-    def begin_generation(self, population, generation):
+    def begin_generation(self, population: np.ndarray, generation: int) -> bool:
         self.generations.append(generation)
         self.announced.append({row.tobytes() for row in population})
         return self.stale and generation > 0
 
-    def evaluate(self, space, population):
+    def evaluate(self, space: SearchSpace, population: np.ndarray) -> np.ndarray:
         self.seen.extend(row.tobytes() for row in population)
         return self.function(space, population)
 
@@ -34,7 +48,9 @@ class Counting:
     ("channels", "width", "density"), [(8, 0.5, 0.98), (9, 0.45, 0.98), (10, 0.4, 0.98), (10, 0.4, 0.978)]
 )
 @pytest.mark.parametrize("selection", [UniformSelection(), UniformSelection(16), Nsga2Selection()])
-def test_a_tiny_space_is_searched_to_the_last_architecture(selection, channels, width, density, toy):
+def test_a_tiny_space_is_searched_to_the_last_architecture(
+    selection: Selection, channels: int, width: float, density: float
+) -> None:
     space = toy.tiny(channels, width, density)
     whole = toy.everything(space)
     assert 50 < len(whole) < 400
@@ -49,8 +65,8 @@ def test_a_tiny_space_is_searched_to_the_last_architecture(selection, channels, 
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_invariants_of_a_search(space, evaluators, variant, toy):
-    states = []
+def test_invariants_of_a_search(space: SearchSpace, evaluators: dict[str, Fixed], variant: Variant) -> None:
+    states: list[State] = []
     result = search(
         space, evaluators, population=12, generations=20, variant=variant, seed=3, callback=states.append
     )
@@ -70,7 +86,9 @@ def test_invariants_of_a_search(space, evaluators, variant, toy):
     assert space.row(result.architectures[0]).tolist() == result.values[result.front[0]].tolist()
 
 
-def test_the_same_seed_gives_the_same_result_and_another_seed_another(space, evaluators):
+def test_the_same_seed_gives_the_same_result_and_another_seed_another(
+    space: SearchSpace, evaluators: dict[str, Fixed]
+) -> None:
     one, same, other = (
         search(space, evaluators, population=8, generations=6, seed=seed) for seed in (1, 1, 2)
     )
@@ -81,11 +99,11 @@ def test_the_same_seed_gives_the_same_result_and_another_seed_another(space, eva
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("tiny", [True, False])
-def test_nothing_is_evaluated_twice_or_lost(space, variant, tiny, toy):
+def test_nothing_is_evaluated_twice_or_lost(space: SearchSpace, variant: Variant, tiny: bool) -> None:
     """In a tiny space the corners, which are evaluated for the limits, would be bred too."""
     space = toy.tiny(8) if tiny else space
     evaluators = {"latency": Counting(toy.latency), "error": Counting(toy.error)}
-    result = search(space, evaluators, population=8 if tiny else 12, generations=15, variant=variant)
+    result = search(space, evaluators, population=6 if tiny else 12, generations=15, variant=variant)
     for evaluator in evaluators.values():
         assert len(evaluator.seen) == len(set(evaluator.seen))
         assert tiny or evaluator.generations == list(range(16))
@@ -97,14 +115,14 @@ def test_nothing_is_evaluated_twice_or_lost(space, variant, tiny, toy):
 class Drifting(Counting):
     """A supernet that is trained on: every generation its errors fall."""
 
-    def evaluate(self, space, population):
+    def evaluate(self, space: SearchSpace, population: np.ndarray) -> np.ndarray:
         super().evaluate(space, population)
         return self.function(space, population) / (1 + len(self.generations))
 
 
-def test_stale_values_are_renewed_for_the_parents_and_never_mixed_with_new_ones(space, toy):
+def test_stale_values_are_renewed_for_the_parents_and_never_mixed_with_new_ones(space: SearchSpace) -> None:
     latency, error = Counting(toy.latency), Drifting(toy.error, stale=True)
-    states = []
+    states: list[State] = []
     result = search(
         space, {"latency": latency, "error": error}, population=8, generations=5, callback=states.append
     )
@@ -122,7 +140,7 @@ def test_stale_values_are_renewed_for_the_parents_and_never_mixed_with_new_ones(
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_generation_is_announced_with_all_that_it_evaluates(space, variant, toy):
+def test_a_generation_is_announced_with_all_that_it_evaluates(space: SearchSpace, variant: Variant) -> None:
     """Parents and children alike: where they share a supernet, all of them have a part in its training."""
     error = Counting(toy.error, stale=True)
     search(
@@ -137,40 +155,45 @@ def test_a_generation_is_announced_with_all_that_it_evaluates(space, variant, to
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"population": 3}, "population = 3"),
-        ({"variant": "depth"}, "unknown variant 'depth'; there is: joint, channels"),
+        ({"population": 3}, "population: 3 is too small; give at least 4"),
+        ({"variant": "depth"}, "variant: 'depth' is unknown; there is: joint, channels"),
         ({"variant": "sequential", "generations": 1}, "at least 2"),
     ],
 )
-def test_impossible_arguments_are_refused(space, evaluators, change, message):
+def test_impossible_arguments_are_refused(
+    space: SearchSpace, evaluators: dict[str, Fixed], change: dict[str, Any], message: str
+) -> None:
     with pytest.raises(JcwError, match=message):
         search(space, evaluators, **{"generations": 3, **change})
 
 
-def test_one_objective_is_refused(space, toy):
-    with pytest.raises(JcwError, match="needs latency and one more"):
+def test_one_objective_is_refused(space: SearchSpace) -> None:
+    with pytest.raises(JcwError, match=r"objectives: .*give latency and at least one more"):
         search(space, {"latency": Fixed(toy.latency)})
 
 
-def test_a_variant_without_anything_to_vary_is_refused(evaluators, toy):
+def test_a_variant_without_anything_to_vary_is_refused(evaluators: dict[str, Fixed]) -> None:
     space = SearchSpace.of(toy.network(), [Bound("*", width=1, density=0.5)])
-    with pytest.raises(JcwError, match=r"'channels'.*leaves nothing to choose"):
+    with pytest.raises(
+        JcwError, match=r"variant: 'channels' finds nothing to choose.*take 'joint' or 'weights'"
+    ):
         search(space, evaluators, variant="channels")
 
 
-@pytest.mark.parametrize("bad", [lambda s, p: np.zeros(3), lambda s, p: np.full(len(p), np.nan)])
-def test_an_objective_that_breaks_its_protocol_is_named(space, bad, toy):
+def test_an_objective_that_breaks_its_protocol_is_named(space: SearchSpace) -> None:
     with pytest.raises(PluginError, match="objective 'error' gave"):
-        search(space, {"latency": Fixed(toy.latency), "error": Fixed(bad)}, population=8)
+        search(space, {"latency": Fixed(toy.latency), "error": Fixed(lambda s, p: np.zeros(3))}, population=8)
 
 
 class Broken:
     name = "broken"
 
-    def __init__(self, chosen):
+    def __init__(self, chosen: Any) -> None:
         self.chosen = chosen
 
-    def select(self, objectives, size, rng, *, limits):
+    def select(
+        self, objectives: np.ndarray, size: int, rng: np.random.Generator, *, limits: np.ndarray
+    ) -> np.ndarray:
         return self.chosen(len(objectives), size)
 
 
@@ -184,14 +207,18 @@ class Broken:
         lambda n, size: np.arange(size) - 1,
     ],
 )
-def test_a_strategy_that_breaks_its_protocol_is_named(space, evaluators, chosen):
-    evolution = Evolution(space, evaluators, Broken(chosen), population=8, generations=2)
+def test_a_strategy_that_breaks_its_protocol_is_named(
+    space: SearchSpace, evaluators: dict[str, Fixed], chosen: Any
+) -> None:
+    evolution = Evolution(
+        space=space, evaluators=evaluators, selection=Broken(chosen), population=8, generations=2
+    )
     state = evolution.start(np.random.default_rng(0))
     with pytest.raises(PluginError, match="selection strategy 'broken' gave"):
         evolution.step(state, np.random.default_rng(1))
 
 
-def test_a_third_objective_is_searched_too(space, evaluators):
+def test_a_third_objective_is_searched_too(space: SearchSpace, evaluators: dict[str, Fixed]) -> None:
     weights = Fixed(lambda s, p: (p * (s.maximum > 1)).sum(axis=1))
     result = search(space, {**evaluators, "size": weights}, population=12, generations=8)
     assert result.objectives.shape[1] == 3

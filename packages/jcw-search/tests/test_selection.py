@@ -1,3 +1,7 @@
+"""Selection strategies, against a slow reference and pymoo."""
+
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,11 +17,11 @@ from jcw_search import Nsga2Selection, UniformSelection
 LIMITS = np.array([[0.0, 1.0], [1.0, 0.0]])
 
 
-def dominates(a, b):
+def dominates(a: np.ndarray, b: np.ndarray) -> bool:
     return (a <= b).all() and (a < b).any()
 
 
-def slow_fronts(objectives):
+def slow_fronts(objectives: np.ndarray) -> list[list[int]]:
     left, found = list(range(len(objectives))), []
     while left:
         best = [i for i in left if not any(dominates(objectives[j], objectives[i]) for j in left)]
@@ -28,7 +32,7 @@ def slow_fronts(objectives):
 
 @settings(max_examples=80)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(2, 9), st.booleans())
-def test_uniform_takes_fronts_of_the_targets_in_turn(seed, n, targets, tied):
+def test_uniform_takes_fronts_of_the_targets_in_turn(seed: int, n: int, targets: int, tied: bool) -> None:
     rng = np.random.default_rng(seed)
     objectives = rng.integers(0, 5, (n, 2)) / 5 if tied else rng.random((n, 2))
     size = int(rng.integers(1, n + 1))
@@ -55,7 +59,7 @@ def test_uniform_takes_fronts_of_the_targets_in_turn(seed, n, targets, tied):
     pytest.fail("the fronts hold every candidate, so they fill any population")
 
 
-def assert_least_crowded(latency, front, kept):
+def assert_least_crowded(latency: np.ndarray, front: list[int], kept: list[int]) -> None:
     """No one left out has a wider gap around it than one who was kept."""
     if np.ptp(latency[front]) == 0:
         return
@@ -69,7 +73,7 @@ def assert_least_crowded(latency, front, kept):
 
 @settings(max_examples=80)
 @given(st.integers(0, 2**32 - 1), st.integers(3, 40))
-def test_nsga2_agrees_with_pymoo(seed, n):
+def test_nsga2_agrees_with_pymoo(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     objectives = rng.random((n, 2))
     size = int(rng.integers(1, n + 1))
@@ -86,7 +90,7 @@ def test_nsga2_agrees_with_pymoo(seed, n):
         assert set(map(tuple, ours)) == set(map(tuple, theirs))
 
 
-def test_uniform_keeps_slow_and_accurate_architectures_that_nsga2_also_has(rng):
+def test_uniform_keeps_slow_and_accurate_architectures_that_nsga2_also_has(rng: np.random.Generator) -> None:
     latency = np.concatenate([rng.uniform(0, 0.1, 90), rng.uniform(0.9, 1, 10)])
     objectives = np.stack([latency, rng.random(100)], axis=1)
     chosen = UniformSelection(2).select(objectives, 20, rng, limits=LIMITS)
@@ -94,6 +98,6 @@ def test_uniform_keeps_slow_and_accurate_architectures_that_nsga2_also_has(rng):
     assert (latency[chosen] < 0.1).any()
 
 
-def test_a_single_target_is_refused():
+def test_a_single_target_is_refused() -> None:
     with pytest.raises(JcwError, match="at least 2"):
         UniformSelection(1)

@@ -62,7 +62,7 @@ def jcw_register_objectives() -> Sequence[Objective]:
 
 @hookspec
 def jcw_register_selections() -> Sequence[Selection]:
-    """Return selection strategies, for ``[search] selection``.
+    """Return selection strategies of the plain search, for ``[search] selection``.
 
     Called once, when a strategy is first looked up.
     """

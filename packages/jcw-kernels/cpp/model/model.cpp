@@ -176,7 +176,7 @@ void check_attributes(const Unit& unit) {
 // Names end up in tables on terminals.
 std::string name_of(const Json& entry) {
   const std::string& name = entry.at("name").text("name");
-  const auto controls = [](char c) { return (c >= 0 && c < ' ') || c == 0x7F; };
+  const auto controls = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7F; };
   if (std::any_of(name.begin(), name.end(), controls)) throw FormatError("the name '" + name + "' holds a control character");
   return name;
 }

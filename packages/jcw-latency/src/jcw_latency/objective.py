@@ -33,6 +33,8 @@ class LatencyObjective:
 class LatencyEvaluator:
     """Evaluates architectures with one table."""
 
+    exact = True
+
     def __init__(self, table: LatencyTable) -> None:
         self._table = table
         self._predictor: LatencyPredictor | None = None

@@ -104,7 +104,10 @@ def _latency(candidate: Candidate) -> float:
 
 
 def _badness(front: Front, candidate: Candidate) -> tuple[float, float]:
-    """Error, or the first objective that is not latency; among equals the faster one is better."""
+    """Error, or the first objective that is not latency; among equals the faster one is better.
+
+    By what the search chose it, so that what is reported of it stays a value that chose nothing.
+    """
     others = [name for name in front.units if name != LATENCY]
     name = "error" if "error" in others else (others or [LATENCY])[0]
-    return candidate.objectives[name], _latency(candidate)
+    return candidate.estimates.get(name, candidate.objectives[name]), _latency(candidate)

@@ -2,51 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
+from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from jcw_core.files import atomic
-from jcw_search.evolution import Evolution, State
+from jcw_search.errors import SettingError
+from jcw_search.generations import Generations
+from jcw_search.state import State
+
+_KINDS = {"current": np.bool_, "population": np.intp}
+"""Types of the arrays that are not float64."""
 
 
-def save(path: Path, state: State) -> None:
-    """Write ``state`` atomically as arrays by field name."""
+def save(path: Path, state: State, search: Generations) -> None:
+    """Write ``state`` atomically as arrays by field name, and beside it what ``search`` it is of."""
     with atomic(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, allow_pickle=False, **asdict(state))
+        np.savez(file, allow_pickle=False, settings=np.array(json.dumps(_settings(search))), **asdict(state))
 
 
-def load(path: Path, evolution: Evolution) -> State | None:
-    """Read what ``save`` wrote; None where there is nothing that ``evolution`` could go on from.
+def load(path: Path, search: Generations) -> State | None:
+    """Read what ``save`` wrote; None where there is nothing that ``search`` could go on from.
 
     A checkpoint only saves time, so one that is damaged counts as absent.
+
+    Raises:
+        SettingError: it is whole, but of a search for something else.
     """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            state = State(
-                generation=int(arrays["generation"]),
-                values=arrays["values"].astype(np.float64, casting="safe"),
-                objectives=arrays["objectives"].astype(np.float64, casting="safe"),
-                current=arrays["current"].astype(np.bool_, casting="safe"),
-                population=arrays["population"].astype(np.intp, casting="safe"),
-                limits=arrays["limits"].astype(np.float64, casting="safe"),
-                hypervolume=arrays["hypervolume"].astype(np.float64, casting="safe"),
-            )
+            settings = json.loads(str(arrays["settings"]))
+            state = State(generation=int(arrays["generation"]), **_arrays(arrays))
     except Exception:  # zipfile, its decompressors and numpy do not say all that they raise
         return None
-    return state if _fits(state, evolution) else None
+    for key, own in _settings(search).items():
+        if settings.get(key) != own:
+            raise SettingError(
+                key,
+                f"{path} is of a search with {settings.get(key)!r}, not {own!r}; give that, or delete the file",
+            )
+    return state if _fits(state, search) else None
 
 
-def _fits(state: State, evolution: Evolution) -> bool:
-    archive, objectives = len(state.current), len(evolution.evaluators)
+def _arrays(found: Any) -> dict[str, Any]:
+    names = [field.name for field in fields(State) if field.name != "generation"]
+    return {name: found[name].astype(_KINDS.get(name, np.float64), casting="safe") for name in names}
+
+
+def _settings(search: Generations) -> dict[str, Any]:
+    """What the archive means nothing without."""
+    return {
+        "objectives": list(search.evaluators),
+        "variant": search.variant,
+        "algorithm": search.algorithm,
+    }
+
+
+def _fits(state: State, search: Generations) -> bool:
+    archive, objectives = len(state.current), len(search.evaluators)
     shapes = {
-        "values": (archive, evolution.space.dimensions),
+        "values": (archive, search.space.dimensions),
         "objectives": (archive, objectives),
         "current": (archive,),
         "population": (len(state.population),),
-        "limits": (len(evolution.phases) + 1, 2, objectives),
+        "limits": (len(search.phases) + 1, 2, objectives),
         "hypervolume": (len(state.hypervolume),),
+        "failed": (len(state.failed), search.space.dimensions),
     }
     return (
         all(getattr(state, name).shape == shape for name, shape in shapes.items())

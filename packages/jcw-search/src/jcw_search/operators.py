@@ -26,10 +26,16 @@ def spread_factor(p: Floats, mu: float) -> Floats:
 
 
 def sbx(first_nd: Floats, second_nd: Floats, mu: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Simulated binary crossover: two children per pair, with the parents' mean in every dimension."""
+    """Simulated binary crossover: two children per pair, with the parents' mean in every dimension.
+
+    Each variable is crossed with probability one half, and what is crossed is exchanged between the
+    children with probability one half; the others stay as they are (Deb and Agrawal 1995).
+    """
     u = spread_factor(rng.random(first_nd.shape), mu)
+    exchanged, crossed = rng.random((2, *first_nd.shape)) < 0.5
+    u = np.where(crossed, np.where(exchanged, -u, u), 1)
     middle, half = (first_nd + second_nd) / 2, u * (first_nd - second_nd) / 2
-    return middle + half, middle - half
+    return np.where(crossed, middle + half, first_nd), np.where(crossed, middle - half, second_nd)
 
 
 def crossover(
@@ -38,7 +44,7 @@ def crossover(
     """Cross random pairs of different parents until there are ``size`` children (algorithm "Crossover").
 
     Returns:
-        children (size, d), and for each the index of the parent that it lies nearer to.
+        children (size, d), and for each the index of the parent whose uncrossed variables it has.
     """
     n, pairs = len(parents_nd), -(-size // 2)
     first = rng.integers(n, size=pairs)

@@ -26,10 +26,21 @@ def non_dominated(objectives: Floats) -> Indices:
     """Indices of the points that no other dominates, by rising first objective; equal points once."""
     if len(objectives) == 0:
         return np.empty(0, dtype=np.intp)
+    if objectives.shape[1] == 2:
+        return _falling(objectives)
     import moocore
 
     best = np.flatnonzero(moocore.is_nondominated(objectives, keep_weakly=False))
     return best[np.lexsort(objectives[best].T[::-1])]
+
+
+def _falling(objectives: Floats) -> Indices:
+    """``non_dominated`` of two objectives: by the first, those whose second is below all before."""
+    order = np.lexsort(objectives.T[::-1])
+    second = objectives[order, 1]
+    before = np.concatenate([[np.inf], np.minimum.accumulate(second)[:-1]])
+    found: Indices = order[(second < before) | (np.arange(len(order)) == 0)]
+    return found
 
 
 def crowding_distance(objectives: Floats) -> Floats:

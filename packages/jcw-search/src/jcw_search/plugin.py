@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jcw_core.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from jcw_core.protocols import ReportSection, Selection, Stage
+    from jcw_core.protocols import Objective, ReportSection, Selection, Stage
 
 
 @hookimpl
@@ -17,6 +17,14 @@ def jcw_register_selections() -> Sequence[Selection]:
     from jcw_search.selection import Nsga2Selection, UniformSelection
 
     return [UniformSelection(), Nsga2Selection()]
+
+
+@hookimpl
+def jcw_register_objectives() -> Sequence[Objective]:
+    """``macs``, ``weights`` and ``bytes``."""
+    from jcw_search.objectives import COSTS
+
+    return COSTS
 
 
 @hookimpl

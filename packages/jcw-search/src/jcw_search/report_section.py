@@ -13,14 +13,14 @@ from jcw_core.run import records
 
 
 class SearchSection:
-    """Generations, evaluations, the hypervolume curve and the last population's latencies."""
+    """Generations, evaluations, failures, the hypervolume curve and the last population's latencies."""
 
     name = "search"
     title = "Search"
     order = 40
 
     def data(self, run: Run) -> Mapping[str, Any] | None:
-        """``hypervolume`` is the last value, ``hypervolume_curve`` all of them.
+        """``hypervolume`` is the last value, ``hypervolume_curve`` all of them, ``failed`` a count.
 
         Raises:
             FormatError: the front says how it was found, but not in these words.
@@ -31,9 +31,10 @@ class SearchSection:
         found = dict(records.Front.read(path).search)
         if not found:
             return None
+        found.setdefault("failed", [])
         _check(found, path)
-        curve = found.pop("hypervolume")
-        return {**found, "hypervolume": curve[-1], "hypervolume_curve": curve}
+        curve, failed = found.pop("hypervolume"), found.pop("failed")
+        return {**found, "failed": len(failed), "hypervolume": curve[-1], "hypervolume_curve": curve}
 
     def html(self, data: Mapping[str, Any]) -> str:
         """Two plots under one line of figures."""
@@ -44,10 +45,15 @@ class SearchSection:
         return (
             f"<p>{data['evaluated']} architectures in {data['generations']} generations of "
             f"{data['population']}, variant {escape(str(data['variant']))}, selection "
-            f"{escape(str(data['strategy']))}; hypervolume {data['hypervolume']:.3f}.</p>"
+            f"{escape(str(data['strategy']))}; hypervolume {data['hypervolume']:.3f}."
+            f"{_failures(data['failed'])}</p>"
             f"{plot([curve], x_label='generation', y_label='hypervolume')}"
             f"{histogram(latencies, x_label='predicted latency of the last population (ms)')}"
         )
+
+
+def _failures(count: int) -> str:
+    return f" {count} more gave no finite value and were dropped; front.json names them." if count else ""
 
 
 def _check(search: Mapping[str, Any], path: Path) -> None:
@@ -56,6 +62,7 @@ def _check(search: Mapping[str, Any], path: Path) -> None:
         **dict.fromkeys(("strategy", "variant"), _is_text),
         **dict.fromkeys(("generations", "population", "evaluated"), records.is_finite),
         **dict.fromkeys(("hypervolume", "population_latency_ms"), _is_curve),
+        "failed": _is_list,
     }
     for key, fits in kinds.items():
         if not fits(search.get(key)):
@@ -64,6 +71,10 @@ def _check(search: Mapping[str, Any], path: Path) -> None:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
 def _is_curve(values: Any) -> bool:

@@ -11,11 +11,14 @@ import numpy as np
 from jcw_core.network.architecture import Architecture
 from jcw_core.protocols import Evaluator, Selection
 from jcw_core.space.space import Population, SearchSpace
-from jcw_search.evolution import Evolution, State
+from jcw_search.algorithms import Algorithm, make
+from jcw_search.constraints import Constraints
+from jcw_search.generations import Generations
+from jcw_search.handover import Handover
 from jcw_search.operators import Variation
 from jcw_search.pareto import Floats, Indices
 from jcw_search.phases import Variant
-from jcw_search.selection import UniformSelection
+from jcw_search.state import State
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,9 +30,12 @@ class SearchResult:
         names: of the objectives, in the order of their columns.
         values: (evaluated, dimensions) every architecture that was evaluated.
         objectives: (evaluated, objectives).
-        front: indices of the non-dominated ones, by rising latency.
+        front: indices of those that it hands over, by rising latency.
+        reported: (front, objectives) values of the front: those of ``objectives``, or of an evaluation
+            on data that the search did not use, where an evaluator has any.
         population: indices of the last population.
         hypervolume: one value per generation, that of the random first population first.
+        failed: (failures, dimensions) what an evaluator had no finite value for.
     """
 
     space: SearchSpace
@@ -37,8 +43,10 @@ class SearchResult:
     values: Population
     objectives: Floats
     front: Indices
+    reported: Floats
     population: Indices
     hypervolume: Floats
+    failed: Population
 
     def __repr__(self) -> str:
         return (
@@ -47,16 +55,19 @@ class SearchResult:
         )
 
     @classmethod
-    def of(cls, evolution: Evolution, state: State) -> SearchResult:
+    def of(cls, search: Generations, state: State) -> SearchResult:
         """Read the result off a state."""
+        found = Handover.of(search, state)
         return cls(
-            space=evolution.space,
-            names=tuple(evolution.evaluators),
+            space=search.space,
+            names=tuple(search.evaluators),
             values=state.values,
             objectives=state.objectives,
-            front=state.front,
+            front=found.indices,
+            reported=found.objectives,
             population=state.population,
             hypervolume=state.hypervolume,
+            failed=np.concatenate([state.failed, found.failed]),
         )
 
     @property
@@ -73,9 +84,16 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """An ``Evaluator`` whose values never grow stale, from a function of (space, population)."""
+    """An ``Evaluator`` whose values never grow stale, from a function of (space, population).
+
+    Args:
+        function: gives one value per architecture, (n,).
+        exact: True where it is cheap and without noise, so that the search may call it far more often
+            than it evaluates architectures; see ``jcw_core.protocols.Exact``.
+    """
 
     function: Callable[[SearchSpace, Population], Any]
+    exact: bool = False
 
     def begin_generation(self, population: Population, generation: int) -> bool:
         """Nothing to prepare."""
@@ -90,10 +108,12 @@ def search(
     space: SearchSpace,
     evaluators: Mapping[str, Evaluator],
     *,
-    selection: Selection | None = None,
+    algorithm: Algorithm = "assisted",
     population: int = 64,
-    generations: int = 128,
+    generations: int | None = None,
     variant: Variant = "joint",
+    constraints: Constraints | None = None,
+    selection: Selection | None = None,
     variation: Variation | None = None,
     seed: int = 0,
     callback: Callable[[State], None] = lambda _: None,
@@ -103,29 +123,33 @@ def search(
     Args:
         space: where to search.
         evaluators: by objective name, latency first; ``Fixed`` makes one of a function.
-        selection: ``UniformSelection()`` by default.
-        population: architectures that survive a generation.
-        generations: how many follow the first population.
+        algorithm: ``"assisted"`` by models of the objectives, or ``"plain"`` as in the paper.
+        population: architectures that are evaluated in a generation, and that survive it.
+        generations: how many follow the first population; 12 assisted, 128 plain by default.
         variant: ``"joint"``, ``"channels"``, ``"weights"`` or ``"sequential"``.
-        variation: crossover and mutation; the paper's by default.
+        constraints: what every architecture must meet.
+        selection: of the plain search, ``UniformSelection()`` by default.
+        variation: crossover and mutation of the plain search; the paper's by default.
         seed: the same seed gives the same result.
         callback: called with the state after each generation.
 
     Raises:
         JcwError: an impossible argument, or an objective or strategy that breaks its protocol.
     """
-    evolution = Evolution(
+    ready = make(
+        algorithm,
         space,
         evaluators,
-        selection or UniformSelection(),
         population=population,
         generations=generations,
         variant=variant,
-        variation=variation or Variation(),
+        constraints=constraints or Constraints(),
+        selection=selection,
+        variation=variation,
     )
-    state = evolution.start(np.random.default_rng([seed, 0]))
+    state = ready.start(np.random.default_rng([seed, 0]))
     callback(state)
-    while not evolution.is_done(state):
-        state = evolution.step(state, np.random.default_rng([seed, state.generation + 1]))
+    while not ready.is_done(state):
+        state = ready.step(state, np.random.default_rng([seed, state.generation + 1]))
         callback(state)
-    return SearchResult.of(evolution, state)
+    return SearchResult.of(ready, state)

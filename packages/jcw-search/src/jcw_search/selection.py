@@ -57,11 +57,14 @@ class UniformSelection:
 
 def _fill(ordered: Sequence[Indices], size: int, spread: Floats) -> Indices:
     """Take whole fronts while they fit, then the least crowded of the next by the columns of ``spread``."""
-    chosen = np.empty(0, dtype=np.intp)
+    chosen, missing, taken = [], size, np.zeros(len(spread), dtype=bool)
     for front in ordered:
-        front = np.setdiff1d(front, chosen)
-        missing = size - len(chosen)
+        front = front[~taken[front]]
         if len(front) > missing:
             front = front[np.argsort(-crowding_distance(spread[front]), kind="stable")[:missing]]
-        chosen = np.concatenate([chosen, front])
-    return chosen
+        chosen.append(front)
+        taken[front] = True
+        missing -= len(front)
+        if not missing:
+            break
+    return np.concatenate(chosen) if chosen else np.empty(0, dtype=np.intp)

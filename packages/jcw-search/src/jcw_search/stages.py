@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -10,13 +10,17 @@ from jcw_core.errors import JcwError, PluginError
 from jcw_core.protocols import Configured, Run, Selection
 from jcw_core.run import records
 from jcw_search import checkpoint
-from jcw_search.evolution import Evolution, State
+from jcw_search.algorithms import make
+from jcw_search.errors import SettingError
+from jcw_search.front import front_of
+from jcw_search.generations import Generations
 from jcw_search.operators import Variation
 from jcw_search.options import SearchOptions
+from jcw_search.state import State
 
 
 class SearchStage:
-    """Algorithm 1 over the recipe's objectives."""
+    """The search over the recipe's objectives."""
 
     name = "search"
     section = "search"
@@ -32,7 +36,8 @@ class SearchStage:
                 strategy that takes none.
         """
         options = run.options(SearchOptions)
-        _selection(options, run)
+        if options.algorithm == "plain":
+            _selection(options, run)
         needed: dict[str, None] = {}
         for name in options.objectives:
             try:
@@ -51,47 +56,65 @@ class SearchStage:
         options = run.options(SearchOptions)
         return f"population {options.population} x {options.generations} generations"
 
-    def run(self, context: Run) -> Sequence[str]:
-        """Search, from the last checkpoint if there is one, and write the front."""
-        options = context.options(SearchOptions)
-        evolution = _evolution(context, options)
-        path = context.scratch(self.name) / "state.npz"
-        state = checkpoint.load(path, evolution)
-        if state is None:
-            state = evolution.start(context.rng(self.name, 0))
-            checkpoint.save(path, state)
-        _tell(context, evolution, state)
-        while not evolution.is_done(state):
-            state = evolution.step(state, context.rng(self.name, state.generation + 1))
-            checkpoint.save(path, state)
-            _tell(context, evolution, state)
-        _front(context, evolution, state).write(context.path(records.FRONT))
+    def run(self, run: Run) -> Sequence[str]:
+        """Search, from the last checkpoint if there is one, and write the front.
+
+        Raises:
+            RecipeError: a setting that cannot work here, by its key.
+        """
+        try:
+            search, state = self._searched(run)
+        except SettingError as error:
+            raise _error(run, error.key, error.problem) from None
+        front_of(run, search, state).write(run.path(records.FRONT))
         return ()
 
+    def _searched(self, run: Run) -> tuple[Generations, State]:
+        search = _search(run, run.options(SearchOptions))
+        path = run.scratch(self.name) / "state.npz"
+        state = checkpoint.load(path, search)
+        if state is None:
+            state = search.start(run.rng(self.name, 0))
+            checkpoint.save(path, state, search)
+        _tell(run, search, state)
+        while not search.is_done(state):
+            state = search.step(state, run.rng(self.name, state.generation + 1))
+            checkpoint.save(path, state, search)
+            _tell(run, search, state)
+        return search, state
 
-def _evolution(context: Run, options: SearchOptions) -> Evolution:
-    objectives = context.registry.objectives
-    return Evolution(
-        space=context.space,
-        evaluators={name: objectives[name].open(context) for name in options.objectives},
-        selection=_selection(options, context),
+
+def _search(run: Run, options: SearchOptions) -> Generations:
+    objectives = run.registry.objectives
+    plain = options.algorithm == "plain"
+    return make(
+        options.algorithm,
+        run.space,
+        {name: objectives[name].open(run) for name in options.objectives},
         population=options.population,
         generations=options.generations,
         variant=options.variant,
-        variation=Variation(options.mu_c, options.mu_m, options.mutation),
+        constraints=options.constraints,
+        selection=_selection(options, run) if plain else None,
+        variation=_variation(options) if plain else None,
     )
+
+
+def _variation(options: SearchOptions) -> Variation:
+    given = {"mu_c": options.mu_c, "mu_m": options.mu_m, "probability": options.mutation}
+    return Variation(**{name: value for name, value in given.items() if value is not None})
 
 
 def _selection(options: SearchOptions, run: Run) -> Selection:
     """The chosen strategy. ``targets`` goes to any that is a dataclass with a field of that name."""
     try:
-        strategy: Any = run.registry.selections[options.selection]
+        strategy: Any = run.registry.selections[options.selection or "uniform"]
     except PluginError as error:
         raise _error(run, "selection", error) from None
     if options.targets is not None:
         known = {f.name for f in fields(strategy)} if is_dataclass(strategy) else set()
         if "targets" not in known:
-            raise _error(run, "targets", f"selection {options.selection!r} takes no targets; leave it out")
+            raise _error(run, "targets", f"selection {strategy.name!r} takes no targets; leave it out")
         strategy = replace(strategy, targets=options.targets)
     found: Selection = strategy
     return found
@@ -101,33 +124,12 @@ def _error(run: Run, key: str, problem: object) -> JcwError:
     return run.recipe.where.inside("search").error(key, str(problem))
 
 
-def _tell(context: Run, evolution: Evolution, state: State) -> None:
-    best = zip(evolution.evaluators, state.objectives[state.front].min(axis=0), strict=True)
+def _tell(run: Run, search: Generations, state: State) -> None:
+    best = zip(search.evaluators, state.objectives[state.front].min(axis=0), strict=True)
     parts = [f"best {name} {value:.4g}" for name, value in list(best)[1:]]
-    detail = ", ".join([f"hypervolume {state.hypervolume[-1]:.3f}", *parts, f"{len(state.values)} evaluated"])
-    context.progress("search", "generation", state.generation, evolution.generations, detail)
-
-
-def _front(context: Run, evolution: Evolution, state: State) -> records.Front:
-    names = tuple(evolution.evaluators)
-    candidates = [
-        records.Candidate(
-            evolution.space.architecture(state.values[index]),
-            dict(zip(names, state.objectives[index].tolist(), strict=True)),
-        )
-        for index in state.front
+    parts += [
+        f"{len(state.values)} evaluated",
+        *([f"{len(state.failed)} failed"] if len(state.failed) else []),
     ]
-    units = {name: context.registry.objectives[name].unit for name in names}
-    return records.Front(context.network.name, units, candidates, _summary(evolution, state))
-
-
-def _summary(evolution: Evolution, state: State) -> Mapping[str, Any]:
-    return {
-        "strategy": evolution.selection.name,
-        "variant": evolution.variant,
-        "generations": len(state.hypervolume) - 1,
-        "population": evolution.population,
-        "evaluated": len(state.values),
-        "hypervolume": state.hypervolume.tolist(),
-        "population_latency_ms": state.objectives[state.population, 0].tolist(),
-    }
+    detail = ", ".join([f"hypervolume {state.hypervolume[-1]:.3f}", *parts])
+    run.progress("search", "generation", state.generation, search.generations, detail)

@@ -8,7 +8,7 @@ from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugi
 from jcw_core.protocols.models import Backbone, Exporter
 from jcw_core.protocols.planning import Advising, Checking, Planning
 from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run, Summarizing
-from jcw_core.protocols.search import Evaluator, Selection
+from jcw_core.protocols.search import Evaluator, Exact, Reevaluating, Selection
 from jcw_core.protocols.stages import Delegating, Progress, Stage
 
 __all__ = [
@@ -24,11 +24,13 @@ __all__ = [
     "DeviceInfo",
     "DevicePlugin",
     "Evaluator",
+    "Exact",
     "Exporter",
     "Objective",
     "Planning",
     "Plugins",
     "Progress",
+    "Reevaluating",
     "ReportSection",
     "Run",
     "Selection",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,32 @@ class Evaluator(Protocol):
 
     def evaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
         """One value per architecture, (n,); smaller is better. Raises ``JcwError``."""
+
+
+@runtime_checkable
+class Exact(Protocol):
+    """What an ``Evaluator`` may have besides: ``exact = True`` where values cost next to nothing, are
+    free of noise and never grow stale.
+
+    The search may then ask for the values of many more architectures than it reports, and of ones
+    that no generation was announced with.
+    """
+
+    @property
+    def exact(self) -> bool:
+        """True where the values are exact and cheap."""
+
+
+@runtime_checkable
+class Reevaluating(Protocol):
+    """What an ``Evaluator`` may have besides: values that no search has seen, for what it reports."""
+
+    def reevaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
+        """Like ``evaluate``, but on data that ``evaluate`` never used, (n,).
+
+        Called once, at the end, after ``begin_generation`` with the same population and the number
+        after the last: a run that was resumed then asks an evaluator of its own.
+        """
 
 
 class Selection(Protocol):

@@ -27,6 +27,9 @@ Population = NDArray[np.float64]
 
 DENSITY_STEP = 0.01
 
+_WHOLE = 1 / 4
+"""Share of random architectures with all channels, and of those with all weights."""
+
 
 @dataclass(frozen=True, slots=True)
 class Variable:
@@ -144,14 +147,34 @@ class SearchSpace:
             values = np.where(np.abs(bound - wanted) <= np.abs(values - wanted), bound, values)
         return values
 
-    def sample(self, size: int, rng: np.random.Generator) -> Population:
+    @cached_property
+    def is_width(self) -> NDArray[np.bool_]:
+        """True for widths, False for densities, (dimensions,)."""
+        return np.array([v.kind == "width" for v in self.variables], dtype=bool)
+
+    def sample(
+        self, size: int, rng: np.random.Generator, free: NDArray[np.bool_] | None = None
+    ) -> Population:
         """Random values (size, dimensions) that range from small to large networks.
 
-        Each architecture draws a level and its variables scatter around it: independent draws alone
-        would give every architecture about the same latency.
+        Each architecture draws a level for its widths and another for its densities, and its variables
+        scatter around them: independent draws alone would give every architecture about the same
+        latency, one level for both would never give wide and sparse ones. A quarter keeps all
+        channels, and a quarter all weights of the channels it keeps.
+
+        Args:
+            size: how many.
+            rng: the only source of randomness.
+            free: (dimensions,) True for what varies; the rest is kept whole. All by default.
         """
-        level = rng.uniform(size=(size, 1))
-        position = np.clip(level + rng.uniform(-0.4, 0.4, size=(size, self.dimensions)), 0, 1)
+        free = np.ones(self.dimensions, dtype=bool) if free is None else free
+        level = rng.uniform(size=(size, 2))
+        scatter = rng.uniform(-0.4, 0.4, size=(size, self.dimensions))
+        position = np.clip(np.where(self.is_width, level[:, :1], level[:, 1:]) + scatter, 0, 1)
+        whole = rng.uniform(size=(size, 2)) < _WHOLE
+        if (free & self.is_width).any() and (free & ~self.is_width).any():
+            position[np.where(self.is_width, whole[:, :1], whole[:, 1:])] = 1
+        position[:, ~free] = 1
         return self.decode(self.encode(self.low + position * (self.high - self.low)))
 
     def channels(self, values: Population, node: str) -> NDArray[np.float64]:

@@ -16,10 +16,18 @@ from jcw_core.run.records.values import is_finite
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An architecture with its predicted objectives, by objective name (``latency`` in ms)."""
+    """An architecture with its predicted objectives, by objective name (``latency`` in ms).
+
+    Args:
+        architecture: what it keeps.
+        objectives: what is reported of it.
+        estimates: by which it was chosen, where they are not what is reported: a value that chose it
+            flatters it.
+    """
 
     architecture: Architecture
     objectives: Mapping[str, float]
+    estimates: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +37,11 @@ class Front:
     Args:
         network: name of the network.
         units: unit of each objective, in the order of the search.
-        candidates: mutually non-dominated, by rising latency.
+        candidates: mutually non-dominated by what they were chosen by, by rising latency.
         search: how it was found: ``strategy``, ``variant``, ``generations``, ``population``,
             ``evaluated``, ``hypervolume`` (of the first population and of each generation, normalised by the space's
-            bounds), ``population_latency_ms`` (of the last generation).
+            bounds), ``population_latency_ms`` (of the last generation), ``again`` (objectives that were
+            evaluated again for the front), ``failed`` (architectures that had no finite value).
     """
 
     FORMAT: ClassVar[str] = "jcw-front/1"
@@ -46,6 +55,7 @@ class Front:
         """Write ``front.json``."""
         models = [
             {"architecture": c.architecture.to_dict(), "objectives": dict(c.objectives)}
+            | ({"estimates": dict(c.estimates)} if c.estimates else {})
             for c in self.candidates
         ]
         write_json(
@@ -68,6 +78,7 @@ class Front:
                 Candidate(
                     Architecture.from_dict(m["architecture"]),
                     {str(name): _finite(value) for name, value in m["objectives"].items()},
+                    {str(name): _finite(value) for name, value in m.get("estimates", {}).items()},
                 )
                 for m in document["models"]
             ]

@@ -1,9 +1,12 @@
-"""A run without data, device or supernet; read with exec, in the tests' process and in one that dies."""
+"""A run without data, device or supernet, for the tests' process and for one that dies."""
+
+from __future__ import annotations
 
 import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +17,7 @@ from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_core.run.context import Context
 from jcw_core.run.directory import RunDirectory
+from jcw_core.space.space import Population, SearchSpace
 
 
 @dataclass(frozen=True)
@@ -28,28 +32,29 @@ class NoData:
     image_shape = (1, 28, 28)
     labels = np.arange(2000) % 10
 
-    def open(self, split, options):
+    def open(self, split: str, options: NoOptions) -> NoData:
         return self
 
-    def __len__(self):
+    def __len__(self) -> int:
         return 2000
 
 
 class Toy:
     """An objective and its evaluator; dies on request, like a machine."""
 
-    def __init__(self, name, unit, needs, die_at):
+    def __init__(self, name: str, unit: str, needs: tuple[str, ...], die_at: int | None) -> None:
         self.name, self.unit, self.needs, self.die_at = name, unit, needs, die_at
+        self.exact = name == "latency"
 
-    def open(self, context):
+    def open(self, context: Context) -> Toy:
         return self
 
-    def begin_generation(self, population, generation):
+    def begin_generation(self, population: Population, generation: int) -> bool:
         self.generation = generation
         return False
 
-    def evaluate(self, space, population):
-        if self.generation == self.die_at:
+    def evaluate(self, space: SearchSpace, population: Population) -> Population:
+        if self.die_at is not None and self.generation == self.die_at:
             os.kill(os.getpid(), signal.SIGKILL)
         share = space.encode(population)
         return (
@@ -60,26 +65,26 @@ class Toy:
 
 
 class Plugin:
-    def __init__(self, die_at):
+    def __init__(self, die_at: int | None) -> None:
         self.die_at = die_at
 
     @hookimpl
-    def jcw_register_backbones(self):
+    def jcw_register_backbones(self) -> list[Any]:
         return [RESNET18]
 
     @hookimpl
-    def jcw_register_datasets(self):
+    def jcw_register_datasets(self) -> list[Any]:
         return [NoData()]
 
     @hookimpl
-    def jcw_register_objectives(self):
+    def jcw_register_objectives(self) -> list[Any]:
         return [
             Toy("latency", "ms", ("table.npz",), None),
             Toy("error", "share", ("supernet.safetensors",), self.die_at),
         ]
 
 
-def context(recipe, root, die_at=None):
+def context(recipe: Path | str, root: Path | str, die_at: int | None = None) -> Context:
     plugins = {"search": jcw_search.plugin, "toy": Plugin(die_at)}
     registry = Registry(plugins, installed=False)
     return Context(load_recipe(Path(recipe), registry), registry, RunDirectory(Path(root)))
