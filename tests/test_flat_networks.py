@@ -116,6 +116,14 @@ ATTRIBUTES = {
     "batch_norm": {"eps": 1e-5},
     "max_pool": {"kernel_size": (1, 1), "stride": (1, 1), "padding": (0, 0)},
     "avg_pool": {"kernel_size": (1, 1), "stride": (1, 1), "padding": (0, 0)},
+    "clip": {"low": -1.0, "high": 0.5},
+    "leaky_relu": {"slope": 0.2},
+    "elu": {"alpha": 0.5},
+    "slice": {"start": 0, "stop": 1},
+    "channel_shuffle": {"groups": 1},
+    "pixel_shuffle": {"factor": 1},
+    "resize_nearest": {"scale": (2, 1)},
+    "resize_bilinear": {"scale": (1, 2)},
 }  # fmt: skip
 
 

@@ -24,6 +24,61 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
 }
 
 
+def _bilinear(x: Array, factors: tuple[int, int]) -> Array:
+    """Along one axis after the other, by numpy's own interpolation between the centres of pixels."""
+    for axis, factor in zip((1, 2), factors, strict=True):
+        size = x.shape[axis]
+        at = (np.arange(size * factor) + 0.5) / factor - 0.5
+        x = np.apply_along_axis(lambda line, at=at, size=size: np.interp(at, np.arange(size), line), axis, x)
+    return x
+
+
+def _pixel_shuffled(x: Array, factor: int) -> Array:
+    channels, height, width = x.shape
+    squares = x.reshape(-1, factor, factor, height, width).transpose(0, 3, 1, 4, 2)
+    return squares.reshape(channels // factor**2, height * factor, width * factor)
+
+
+def _softmax(x: Array) -> Array:
+    exponentials = np.exp(x - x.max(0))
+    return exponentials / exponentials.sum(0)
+
+
+PORTABLE: Mapping[str, Callable[..., Array]] = {
+    "clip": lambda x, a, w: np.clip(x, a["low"], a["high"]),
+    "leaky_relu": lambda x, a, w: np.where(x < 0, a["slope"] * x, x),
+    "elu": lambda x, a, w: np.where(x < 0, a["alpha"] * (np.exp(np.minimum(x, 0)) - 1), x),
+    "prelu": lambda x, a, w: np.where(x < 0, w * x, x),
+    "softmax": lambda x, a, w: _softmax(x),
+    "slice": lambda x, a, w: x[a["start"] : a["stop"]],
+    "channel_shuffle": lambda x, a, w: (
+        x.reshape(a["groups"], -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
+    ),
+    "resize_nearest": lambda x, a, w: np.kron(x, np.ones((1, *a["scale"]))),
+    "resize_bilinear": lambda x, a, w: _bilinear(x, a["scale"]),
+    "pixel_shuffle": lambda x, a, w: _pixel_shuffled(x, a["factor"]),
+    "unflatten": lambda x, a, w: x.reshape(-1, 1, 1),
+}
+"""Of a value, attributes and slopes."""
+
+
+def portable_attributes(op: str, channels: int, rng: np.random.Generator) -> dict[str, object]:
+    """Random attributes of one of these operations on so many channels."""
+    start = int(rng.integers(channels))
+    divisors = [n for n in range(1, channels + 1) if channels % n == 0]
+    found: dict[str, dict[str, object]] = {
+        "clip": {"low": float(rng.uniform(-1, 0)), "high": float(rng.uniform(0, 1))},
+        "leaky_relu": {"slope": float(rng.uniform(-0.5, 1))},
+        "elu": {"alpha": float(rng.uniform(0.1, 2))},
+        "slice": {"start": start, "stop": int(rng.integers(start, channels)) + 1},
+        "channel_shuffle": {"groups": int(rng.choice(divisors))},
+        "pixel_shuffle": {"factor": int(rng.choice([n for n in (1, 2, 3) if channels % n**2 == 0]))},
+        "resize_nearest": {"scale": (int(rng.integers(1, 4)), int(rng.integers(1, 4)))},
+        "resize_bilinear": {"scale": (int(rng.integers(1, 4)), int(rng.integers(1, 4)))},
+    }
+    return found.get(op, {})
+
+
 def small_resnet(width: int = 8, classes: int = 3) -> Network:
     """Residual block, squeeze-excite, depthwise, concat, flatten: every coupling, and a unit of two, in one network."""
     net = NetworkBuilder("small", (3, 8, 8))
@@ -72,6 +127,9 @@ def _append(
 ) -> None:
     shape = shapes[source]
     same = [other for other, found in shapes.items() if found == shape]
+    if len(shape) == 1 and draw(st.integers(0, 5)) == 0:
+        net.add(name, "unflatten", source)
+        return
     if len(shape) == 1:
         _append_flat(draw, net, name, source, shapes)
         return
@@ -94,6 +152,7 @@ def _append(
                 "mul",
                 "concat",
                 "act",
+                "portable",
             ]
         )
     )
@@ -142,11 +201,16 @@ def _append(
         net.add(name, "mul", source, draw(st.sampled_from(same + gates)))
     elif kind == "concat":
         net.add(name, "concat", *draw(st.lists(st.sampled_from(planes), min_size=1, max_size=3)))
+    elif kind == "portable":
+        op = draw(st.sampled_from(sorted(PORTABLE.keys() - {"unflatten"})))
+        op = "clip" if op.startswith(("resize", "pixel")) and height * width > 150 else op
+        rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+        net.add(name, op, source, **portable_attributes(op, channels, rng))  # type: ignore[arg-type]
     else:
         net.add(name, draw(st.sampled_from(sorted(ACTIVATIONS))), source)
 
 
-FLAT = ("linear", "linear", "batch_norm", "add", "mul", "concat", "flatten", "act")
+FLAT = ("linear", "linear", "batch_norm", "add", "mul", "concat", "flatten", "act", "portable")
 """Operations that take flat vectors."""
 
 
@@ -165,6 +229,10 @@ def _append_flat(
         net.add(name, kind, source, draw(st.sampled_from(same)))
     elif kind == "concat":
         net.add(name, kind, *draw(st.lists(st.sampled_from(flat), min_size=1, max_size=3)))
+    elif kind == "portable":
+        op = draw(st.sampled_from(["clip", "leaky_relu", "elu", "prelu", "softmax", "slice"]))
+        rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+        net.add(name, op, source, **portable_attributes(op, shapes[source][0], rng))  # type: ignore[arg-type]
     else:
         net.add(name, kind if kind == "flatten" else draw(st.sampled_from(sorted(ACTIVATIONS))), source)
 
@@ -245,6 +313,9 @@ def _apply(node: Node, inputs: list[Array], weights: Mapping[str, NDArray[np.flo
         return windows.max((-2, -1)) if node.op == "max_pool" else windows.mean((-2, -1))
     if node.op in ACTIVATIONS:
         return ACTIVATIONS[node.op](x)
+    if node.op in PORTABLE:
+        slopes = own["weight"].reshape(-1, *[1] * (x.ndim - 1)) if node.op == "prelu" else None
+        return PORTABLE[node.op](x, node.attributes, slopes)
     simple: dict[str, Callable[[], Array]] = {
         "add": lambda: x + inputs[1],
         "mul": lambda: x * inputs[1],

@@ -77,7 +77,7 @@ def one_line(result: subprocess.CompletedProcess[str]) -> str:
             "density = 1.5 is impossible",
         ),
         ("[network", "not a TOML file"),
-        ('[network]\n[data]\nname = "image_folder"\npath = "x"\n', "give either backbone or file"),
+        ('[network]\n[data]\nname = "image_folder"\npath = "x"\n', "give either backbone, file or module"),
     ],
 )
 def test_a_bad_recipe_is_one_line_with_file_and_key(tmp_path: Path, text: str, expected: str) -> None:

@@ -267,6 +267,7 @@ TAKES = {
     **{op: {*WINDOW, "activation"} for op in ("max_pool", "avg_pool")},
     **{op: {"activation", "residual"} for op in ("linear", "batch_norm")},
     **{op: {"activation"} for op in ("add", "mul", "scale")},
+    **{op: {"stride"} for op in ("resize_nearest", "resize_bilinear", "pixel_shuffle")},
 }
 
 
@@ -275,7 +276,12 @@ def test_operations_take_no_fields_that_they_do_not_have(op: str) -> None:
     taken = TAKES.get(op, set())
     size = 1 if op == "linear" else 4
     whole = LayerProblem(
-        op, 8, size, size, 128 if op == "flatten" else 8, **{name: FIELDS[name] for name in taken}
+        op,
+        8,
+        size,
+        size,
+        {"flatten": 128, "pixel_shuffle": 4}.get(op, 8),
+        **{name: FIELDS[name] for name in taken},
     )
     for name in FIELDS.keys() - taken:
         with pytest.raises(NetworkError, match=f"layer problem with {name}, which {op} does not take"):

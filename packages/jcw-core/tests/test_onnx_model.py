@@ -83,9 +83,71 @@ def test_constants_beside_layers(tmp_path: Path, rng: np.random.Generator) -> No
         [step("Add", "c", "three", to="s"), step("Relu", "s")],
         [step("Add", "c", "three", to="s"), step("Clip", "s", "zero", "six", to="k"), step("Relu", "k")],
         [step("Mul", "c", "three")],
+        [step("HardSigmoid", "c")],
+        [step("HardSigmoid", "c", alpha=0.1666, beta=0.5)],
+        [step("HardSigmoid", "c", alpha=1 / 6, to="h"), step("Mul", "h", "c")],
+        [step("Clip", "c", "zero", "three"), step("LeakyRelu", "clip", alpha=0.2)],
+        [step("Clip", "c", "", "zero"), step("Elu", "clip", alpha=0.7)],
+        [step("PRelu", "c", "b")],
+        [step("Split", "c", "sizes", axis=1, to="one"), step("Relu", "one")],
+        [step("Slice", "c", "low", "high", "one_axis"), step("Softmax", "slice", axis=1)],
+        [step("Slice", "c", "last", "high", "rows", "two"), step("Relu", "slice")],
+        [
+            step(
+                "Resize",
+                "c",
+                "",
+                "factors",
+                mode="nearest",
+                coordinate_transformation_mode="asymmetric",
+                nearest_mode="floor",
+            )
+        ],
+        [step("Resize", "c", "", "factors", mode="nearest")],
+        [
+            step(
+                "Resize",
+                "c",
+                "",
+                "factors",
+                mode="linear",
+                coordinate_transformation_mode="pytorch_half_pixel",
+            )
+        ],
+        [step("ConvTranspose", "c", "up", "upb", strides=(2, 2))],
+        [
+            step("Reshape", "c", "groups", to="g"),
+            step("Transpose", "g", perm=(0, 2, 1, 3, 4)),
+            step("Reshape", "transpose", "back", name="back"),
+        ],
+        [
+            step("Constant", value=numbers("", [0.5] * 5), to="k"),
+            step("Reshape", "k", "across", to="kb"),
+            step("Add", "c", "kb"),
+        ],
         [step("Relu", "c", to="r"), step("Add", "r", "b", to="s"), step("Mul", "s", "c")],
     ]
-    tensors = [bias, scale, numbers("three", 3), numbers("zero", 0), numbers("six", 6)]
+    tensors = [
+        *(bias, scale, numbers("three", 3), numbers("zero", 0), numbers("six", 6)),
+        *(
+            numbers(name, [value], np.int64)
+            for name, value in [
+                ("low", 1),
+                ("high", 100),
+                ("one_axis", 1),
+                ("rows", 2),
+                ("two", 2),
+                ("last", 1),
+            ]
+        ),
+        numbers("sizes", [5], np.int64),
+        numbers("factors", [1, 1, 2, 3]),
+        random("up", 5, 3, 2, 2, rng=rng),
+        random("upb", 3, rng=rng),
+        numbers("groups", [0, 5, 1, 3, 7], np.int64),
+        numbers("back", [0, 5, 3, 7], np.int64),
+        numbers("across", [1, -1, 1, 1], np.int64),
+    ]
     for steps in cases:
         agrees(tmp_path, conv_and(rng, *steps, tensors=tensors))
 

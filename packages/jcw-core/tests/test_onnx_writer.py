@@ -49,8 +49,23 @@ def every_operation() -> Network:
     net.add("join", "concat", "max", "avg")
     net.add("relu", "relu")
     net.add("sigmoid", "sigmoid")
+    net.add("clip", "clip", low=-0.2, high=0.7)
+    net.add("leaky", "leaky_relu", slope=0.3)
+    net.add("shuffle", "channel_shuffle", groups=4)
+    net.add("part", "slice", start=3, stop=11)
+    net.add("pixels", "pixel_shuffle", factor=2)
+    net.conv("wide", 8, 1)
+    net.add("prelu", "prelu")
+    net.add("twice", "resize_nearest", scale=(2, 3))
+    net.add("thrice", "resize_bilinear", scale=(3, 2))
+    net.add("elu", "elu", alpha=0.7)
+    net.pool("small", "avg_pool", 5, 5)
     net.add("flat", "flatten")
     net.linear("fc1", 6, bias=False)
+    net.add("flat_prelu", "prelu")
+    net.add("plane", "unflatten")
+    net.add("softmax", "softmax")
+    net.add("flat_again", "flatten")
     net.linear("fc2", 5)
     return net.build()
 
@@ -107,7 +122,8 @@ def test_weights_are_kept_as_they_are_zeros_included():
     onnx.checker.check_model(proto, full_check=True)
     found = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
     for name, array in model.weights.items():
-        np.testing.assert_array_equal(found[name], array)
+        # Slopes have axes of one element after them, to be broadcast over planes.
+        np.testing.assert_array_equal(found[name].reshape(array.shape), array)
     assert proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
 
 

@@ -271,6 +271,128 @@ class DenseNet(nn.Module):
         return self.classifier(F.adaptive_avg_pool2d(x, (1, 1)).squeeze(-1).squeeze(-1))
 
 
+def shuffled(x: Tensor, groups: int) -> Tensor:
+    n, c, h, w = x.size()
+    return x.view(n, groups, c // groups, h, w).transpose(1, 2).contiguous().view(n, c, h, w)
+
+
+class ShuffleUnit(nn.Module):
+    def __init__(self, width: int, stride: int) -> None:
+        super().__init__()
+        half = width if stride == 2 else width // 2
+        self.stride = stride
+        if stride == 2:
+            self.branch1 = nn.Sequential(
+                conv_norm(width, width, 3, 2, groups=width), conv_norm(width, width, 1, act=nn.ReLU())
+            )
+        self.branch2 = nn.Sequential(
+            conv_norm(half, half, 1, act=nn.ReLU()),
+            conv_norm(half, half, 3, stride, groups=half),
+            conv_norm(half, half, 1, act=nn.ReLU()),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.stride == 1:
+            one, two = x.chunk(2, dim=1)
+            return shuffled(torch.cat((one, self.branch2(two)), 1), 2)
+        return shuffled(torch.cat((self.branch1(x), self.branch2(x)), 1), 2)
+
+
+class ShuffleNetV2(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = conv_norm(3, 8, 3, 2, act=nn.ReLU(inplace=True))
+        self.stage2 = nn.Sequential(ShuffleUnit(8, 2), ShuffleUnit(16, 1), ShuffleUnit(16, 1))
+        self.conv5 = conv_norm(16, 20, 1, act=nn.ReLU(inplace=True))
+        self.fc = nn.Linear(20, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(self.conv5(self.stage2(self.conv1(x))).mean([2, 3]))
+
+
+class C2f(nn.Module):
+    """Of YOLOv8: half of the channels go on, all parts are joined."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.c = outputs // 2
+        self.cv1 = conv_norm(inputs, 2 * self.c, 1, act=nn.SiLU())
+        self.cv2 = conv_norm(3 * self.c, outputs, 1, act=nn.SiLU())
+        self.m = nn.ModuleList([conv_norm(self.c, self.c, 3, act=nn.SiLU())])
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = list(self.cv1(x).split((self.c, self.c), 1))
+        y.extend(m(y[-1]) for m in self.m)
+        return self.cv2(torch.cat(y, 1))
+
+
+class Yolo(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = conv_norm(3, 8, 3, 2, act=nn.SiLU())
+        self.p3, self.down, self.p4 = C2f(8, 12), conv_norm(12, 16, 3, 2, act=nn.SiLU()), C2f(16, 16)
+        self.up = nn.Upsample(scale_factor=2, mode="nearest")
+        self.pool = nn.MaxPool2d(5, 1, 2)
+        self.neck = C2f(28, 12)
+        self.head = nn.Conv2d(12, 6, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        p3 = self.p3(self.stem(x))
+        p4 = self.p4(self.down(p3))
+        p4 = torch.cat((p4[:, :8], self.pool(p4)[:, 8:]), 1)
+        return self.head(self.neck(torch.cat((self.up(p4), p3), 1)))
+
+
+class UNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inc, self.down = self.twice(3, 8), self.twice(8, 16)
+        self.up = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False)
+        self.transposed, self.pixels = nn.ConvTranspose2d(8, 4, 2, stride=2), nn.PixelShuffle(2)
+        self.conv, self.outc = self.twice(24, 8), nn.Conv2d(8, 1, 1)
+
+    @staticmethod
+    def twice(inputs: int, outputs: int) -> nn.Sequential:
+        return nn.Sequential(
+            conv_norm(inputs, outputs, act=nn.LeakyReLU(0.1)),
+            conv_norm(outputs, outputs, act=nn.ELU(inplace=True)),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x1 = self.inc(x)
+        x2 = self.down(F.max_pool2d(x1, 2))
+        x = self.conv(torch.cat([x1, self.up(x2)], dim=1))
+        wide = F.max_pool2d(self.pixels(self.transposed(x)), 4)
+        return F.softmax(self.outc(x) * wide, dim=1)
+
+
+class SeNet(nn.Module):
+    """Its squeeze-excite has linear layers, and its padding and activations are those of TensorFlow's ports."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pad = nn.ZeroPad2d((0, 1, 0, 1))
+        self.conv, self.act = nn.Conv2d(3, 8, 3, 2), nn.PReLU(8)
+        self.same = nn.Conv2d(8, 8, 5, padding="same")
+        self.fc = nn.Sequential(nn.Linear(8, 4), nn.PReLU(4), nn.Linear(4, 8), nn.Sigmoid())
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.act(self.conv(self.pad(x)))
+        x = torch.clamp(self.same(F.pad(x, (1, 2))), -1, 2)
+        b, c, _, _ = x.size()
+        y = self.fc(F.adaptive_avg_pool2d(x, 1).view(b, c)).view(b, c, 1, 1)
+        return torch.softmax(self.head((x * y.expand_as(x)).mean((2, 3))), -1)
+
+
+PARTS: Mapping[str, Callable[[], nn.Module]] = {
+    "shufflenet_v2": ShuffleNetV2,
+    "yolov8": Yolo,
+    "unet": UNet,
+    "senet": SeNet,
+}
+"""Networks that take channels apart, change the size of planes, or have padding whose sides differ."""
+
 NETWORKS: Mapping[str, Callable[[], nn.Module]] = {
     "resnet18": lambda: ResNet(BasicBlock, 1),
     "resnet50": lambda: ResNet(Bottleneck, 4),
@@ -282,6 +404,7 @@ NETWORKS: Mapping[str, Callable[[], nn.Module]] = {
     "vgg11": Vgg,
     "squeezenet": SqueezeNet,
     "densenet121": DenseNet,
+    **PARTS,
 }
 """By the name of what each is a small version of."""
 

@@ -46,6 +46,44 @@ ACTIVATE: dict[str, Callable[[F64], F64]] = {
 }
 
 
+def bilinear(x: F64, factors: Any) -> F64:
+    """Along one axis after the other, between the centres of pixels."""
+    for axis, factor in zip((1, 2), factors, strict=True):
+        size = x.shape[axis]
+        at = (np.arange(size * factor) + 0.5) / factor - 0.5
+        x = np.apply_along_axis(lambda line, at=at, size=size: np.interp(at, np.arange(size), line), axis, x)
+    return x
+
+
+def pixel_shuffled(x: F64, factor: int) -> F64:
+    channels, height, width = x.shape
+    squares = x.reshape(-1, factor, factor, height, width).transpose(0, 3, 1, 4, 2)
+    return squares.reshape(channels // factor**2, height * factor, width * factor)
+
+
+def softmax(x: F64) -> F64:
+    exponentials: F64 = np.exp(x - x.max(0))
+    return exponentials / exponentials.sum(0)
+
+
+PORTABLE: dict[str, Callable[..., F64]] = {
+    "clip": lambda x, a, w: np.clip(x, a["low"], a["high"]),
+    "leaky_relu": lambda x, a, w: np.where(x < 0, a["slope"] * x, x),
+    "elu": lambda x, a, w: np.where(x < 0, a["alpha"] * np.expm1(np.minimum(x, 0)), x),
+    "prelu": lambda x, a, w: np.where(x < 0, w * x, x),
+    "softmax": lambda x, a, w: softmax(x),
+    "slice": lambda x, a, w: x[a["start"] : a["stop"]],
+    "channel_shuffle": lambda x, a, w: (
+        x.reshape(a["groups"], -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
+    ),
+    "resize_nearest": lambda x, a, w: np.kron(x, np.ones((1, *a["scale"]))),
+    "resize_bilinear": lambda x, a, w: bilinear(x, a["scale"]),
+    "pixel_shuffle": lambda x, a, w: pixel_shuffled(x, a["factor"]),
+    "unflatten": lambda x, a, w: x.reshape(-1, 1, 1),
+}
+"""Of a value, attributes and slopes."""
+
+
 def batch_norm(node: Node, x: F64, w: Mapping[str, F64]) -> F64:
     """Of planes or of a flat vector."""
     n, each = node.name, (-1, *[1] * (x.ndim - 1))
@@ -94,6 +132,10 @@ def values(network: Network, weights: Any, image: NDArray[Any]) -> dict[str, F64
             found[node.name] = batch_norm(node, inputs[0], w)
         elif node.op in ("max_pool", "avg_pool"):
             found[node.name] = pool(node, inputs[0])
+        elif node.op in PORTABLE:
+            x = inputs[0]
+            slopes = w.get(f"{node.name}.weight", np.zeros(0)).reshape(-1, *[1] * (x.ndim - 1))
+            found[node.name] = PORTABLE[node.op](x, node.attributes, slopes)
         else:
             found[node.name] = JOIN[node.op](*inputs)
     return found

@@ -118,6 +118,14 @@ PROBLEMS = [
     LayerProblem("concat", 9, 10, 9, 9),
     LayerProblem("batch_norm", 8, 10, 9, 8, activation="relu6"),
     *PAIRS,
+    *(
+        LayerProblem(op, 8, 10, 9, 8)
+        for op in ("clip", "leaky_relu", "elu", "prelu", "softmax", "channel_shuffle")
+    ),
+    *(LayerProblem(op, 8, 5, 6, 8, stride=(2, 3)) for op in ("resize_nearest", "resize_bilinear")),
+    LayerProblem("slice", 8, 10, 9, 5),
+    LayerProblem("pixel_shuffle", 8, 5, 6, 2, stride=(2, 2)),
+    LayerProblem("unflatten", 8, 1, 1, 8),
     *(LayerProblem(name, 8, 10, 9, 8) for name in sorted(ACTIVATIONS)),
 ]
 """Every kind of layer that a device may have to time."""

@@ -80,7 +80,9 @@ class Draft:
         padding = self.rng.integers(0, kernel // 2 + 1)
         if self.rng.random() < 0.4:
             kernel = np.minimum(kernel, self.values[source].shape[1:])
-            padding = self.rng.integers(0, np.tile(kernel, 2))  # of each side
+            # Of each side; even ones are drawn otherwise.
+            padding = self.rng.integers(0, np.tile(kernel, 2))
+            padding[:2] *= not np.array_equal(padding[:2], padding[2:]) or (2 * padding[:2] <= kernel).all()
         else:
             kernel = np.minimum(kernel, np.array(self.values[source].shape[1:]) + 2 * padding)
         window = {"kernel_size": kernel, "stride": self.rng.integers(1, 4, 2), "padding": padding}
@@ -156,7 +158,41 @@ def activation(d: Draft) -> None:
     d.append("activation", [source], d.values[source])
 
 
-KINDS = [conv2d, conv2d, pair, linear, pool, mean, flatten, concat, binary, activation]
+def portable(d: Draft) -> None:
+    """What the engine computes by plain loops."""
+    source = d.source()
+    x = d.values[source]
+    op = d.pick([op for op in reference.PORTABLE if op != "unflatten"])
+    if op.startswith(("resize", "pixel")) and x[0].size > 300:
+        return activation(d)
+    attributes = portable_attributes(op, len(x), d.rng)
+    if op == "prelu":
+        d.weights[f"u{len(d.units)}.weight"] = d.rng.standard_normal(len(x)).astype(np.float32)
+    slopes = d.weights.get(f"u{len(d.units)}.weight", np.zeros(0)).astype(np.float64).reshape(-1, 1, 1)
+    value = reference.PORTABLE[op](x, attributes, slopes)
+    if op == "slice":
+        attributes = {"start": attributes["start"], "out_channels": len(value)}
+    return d.append(op, [source], value, activation=False, **attributes)
+
+
+def portable_attributes(op: str, channels: int, rng: np.random.Generator) -> dict[str, Any]:
+    start = int(rng.integers(channels))
+    divisors = [n for n in range(1, channels + 1) if channels % n == 0]
+    scale = [int(n) for n in rng.integers(1, 4, 2)]
+    found: dict[str, dict[str, Any]] = {
+        "clip": {"low": float(rng.uniform(-1, 0)), "high": float(rng.uniform(0, 1))},
+        "leaky_relu": {"slope": float(rng.uniform(-0.5, 1))},
+        "elu": {"alpha": float(rng.uniform(0.1, 2))},
+        "slice": {"start": start, "stop": int(rng.integers(start, channels)) + 1},
+        "channel_shuffle": {"groups": int(rng.choice(divisors))},
+        "pixel_shuffle": {"factor": int(rng.choice([n for n in (1, 2, 3) if channels % n**2 == 0]))},
+        "resize_nearest": {"scale": scale},
+        "resize_bilinear": {"scale": scale},
+    }
+    return found.get(op, {})
+
+
+KINDS = [portable, portable, conv2d, conv2d, pair, linear, pool, mean, flatten, concat, binary, activation]
 
 
 def random_program(rng: np.random.Generator) -> Draft:

@@ -19,14 +19,22 @@ ATTRIBUTES = {
     "groups": 2,
     "activation": "relu",
     "residual": 0,
+    "start": 1,
+    "scale": [2, 1],
 }
 LACKS = {
-    "linear": {"kernel_size", "stride", "padding", "groups"},
-    **{op: {"groups", "residual"} for op in ("max_pool", "avg_pool")},
+    "conv2d": {"start", "scale"},
+    "linear": {"kernel_size", "stride", "padding", "groups", "start", "scale"},
+    **{op: {"groups", "residual", "start", "scale"} for op in ("max_pool", "avg_pool")},
+    **{op: {*ATTRIBUTES} for op in ("clip", "leaky_relu", "elu", "softmax")},
+    "slice": ATTRIBUTES.keys() - {"start"},
+    "channel_shuffle": ATTRIBUTES.keys() - {"groups"},
+    **{op: ATTRIBUTES.keys() - {"scale"} for op in ("resize_nearest", "resize_bilinear")},
+    "pixel_shuffle": ATTRIBUTES.keys() - {"scale"},
     **{op: {*ATTRIBUTES} for op in ("global_avg_pool", "flatten", "concat")},
     **{op: ATTRIBUTES.keys() - {"activation"} for op in ("add", "mul", "activation")},
 }
-"""What each operation has no use for; a convolution has it all."""
+"""What each operation has no use for."""
 
 
 @given(seed=st.integers(0, 2**32 - 1))

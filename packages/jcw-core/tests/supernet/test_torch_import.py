@@ -13,7 +13,7 @@ from core_networks import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch_networks import NETWORKS, trained
+from torch_networks import NETWORKS, PARTS, trained
 
 from jcw_core.errors import FormatError
 from jcw_core.formats.torch_import import from_module
@@ -63,7 +63,8 @@ def test_outputs_are_those_of_the_module(name: str) -> None:
     np.testing.assert_allclose(outputs(model, example(1)), expected(module, example(1)), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+# A transposed convolution's weights lie otherwise in the network, under the same name.
+@pytest.mark.parametrize("name", sorted(NETWORKS.keys() - {"unet"}))
 def test_weights_bear_the_names_of_the_state_dict(name: str) -> None:
     module, model = imported(name)
     state = {k: v for k, v in module.state_dict().items() if not k.endswith("num_batches_tracked")}
@@ -96,7 +97,7 @@ def test_a_cut_network_computes_what_the_masked_one_does(name: str, seed: int) -
     )
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", sorted(NETWORKS.keys() - PARTS.keys()))
 def test_all_channels_of_the_usual_networks_can_be_cut(name: str) -> None:
     """But those of the output, and of grouped convolutions."""
     _, model = imported(name)

@@ -86,15 +86,20 @@ class Weights {
 // What a program's header calls the operation. A batch norm has the attributes of a linear layer.
 std::string engine_op(const std::string& op) {
   if (op == "activation") throw FormatError("unknown operation 'activation'");
-  return is_one_of(op, kActivations) ? "activation" : op == "scale" ? "mul" : op == "batch_norm" ? "linear" : op;
+  return is_one_of(op, kActivations) ? "activation"
+         : op == "scale"            ? "mul"
+         : op == "batch_norm"       ? "linear"
+         : op == "unflatten"        ? "flatten"
+                                    : op;
 }
 
-bool chooses_channels(const std::string& op) { return op == "conv2d" || op == "linear"; }
+bool chooses_channels(const std::string& op) { return op == "conv2d" || op == "linear" || op == "slice"; }
 
 // Other operations make as many channels as they read, or one for each value.
 void check_channels(const Json& problem, const std::string& op, const Shape& in) {
   const Json* given = problem.find("out_channels");
   if (!given || chooses_channels(op)) return;
+  if (op == "pixel_shuffle") return;  // by its factor
   const std::int64_t made = op == "flatten" ? in.size() : in.channels;
   if (given->integer("out_channels", 1, kLargestTensor) != made)
     throw FormatError("out_channels is not the " + std::to_string(made) + " that " + op + " makes");
@@ -105,7 +110,11 @@ Unit unit_of(const Json& problem, const std::string& name) {
   const std::string op = problem.at("op").text("op");
   Json::Object entry = {{"name", Json{name}}, {"inputs", Json{Json::Array{}}}, {"op", Json{engine_op(op)}}};
   for (const char* key : {"groups", "kernel_size", "stride", "padding"})
-    if (const Json* value = problem.find(key)) entry.push_back({key, *value});
+    if (const Json* value = problem.find(key)) {
+      const bool resizes = op.starts_with("resize_") || op == "pixel_shuffle";
+      const bool factor = resizes && key == std::string("stride");
+      entry.push_back({factor ? "scale" : key, *value});
+    }
   const Json* channels = problem.find("out_channels");
   if (channels && chooses_channels(op)) entry.push_back({"out_channels", *channels});
   const Json* fused = problem.find("activation");
@@ -139,7 +148,9 @@ std::vector<int> add_sources(Model& model, const std::string& op) {
 
 int add_layer(Model& model, Unit unit, double density, Weights& weights) {
   const int made = add(model, std::move(unit));
-  if (model.units.back().weighted()) weights.fill(model.units.back(), density);
+  Unit& last = model.units.back();
+  if (last.weighted()) weights.fill(last, density);
+  if (last.op == Op::prelu) last.weight.assign(static_cast<std::size_t>(last.in.channels), 0.25f);
   return made;
 }
 
@@ -172,6 +183,7 @@ Layer build(const Json& problem) {
   model.input = {size_of(problem, "in_channels"), size_of(problem, "in_height"), size_of(problem, "in_width")};
   Unit unit = unit_of(problem, "layer");
   check_channels(problem, op, model.input);
+  if (op == "channel_shuffle" && model.input.channels % 2 == 0) unit.groups = 2;
   if (op == "concat") model.input.channels = (model.input.channels + 1) / 2;
   unit.inputs = add_sources(model, op);
   if (op == "batch_norm") {

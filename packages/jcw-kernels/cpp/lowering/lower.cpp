@@ -182,6 +182,7 @@ class Lowering {
     }
     if (is_windowed(u)) return emit_windowed(i);
     if (u.op == Op::global_avg_pool) return push(Kind::global_mean, i, {readable(i, u.inputs[0])});
+    if (u.portable()) return push(Kind::portable, i, {readable(i, u.inputs[0])});
     if (u.op == Op::flatten || u.op == Op::concat) {
       std::vector<int> reads = u.inputs;
       return push(Kind::concat, i, std::move(reads));

@@ -23,7 +23,7 @@ struct Tensor {
   int row_class = 0, pad_rows = 0, pad_columns = 0;
 };
 
-enum class Kind { convolution, windowed, linear, elementwise, relayout, global_mean, concat };
+enum class Kind { convolution, windowed, linear, elementwise, relayout, global_mean, concat, portable };
 
 struct Phase {
   int y, x;

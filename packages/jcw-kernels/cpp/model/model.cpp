@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -23,11 +24,15 @@ constexpr const char* kFormat = "jcw-model/1";
 constexpr int kLargestWindow = 1 << 12;  // kernel, stride, padding
 constexpr std::int64_t kLargestModel = std::int64_t{1} << 31;  // floats of all weights
 
-constexpr std::array<std::pair<std::string_view, Op>, 10> kOps = {{
+constexpr std::array<std::pair<std::string_view, Op>, 20> kOps = {{
     {"conv2d", Op::conv2d},     {"linear", Op::linear},   {"max_pool", Op::max_pool},
     {"avg_pool", Op::avg_pool}, {"add", Op::add},         {"global_avg_pool", Op::global_avg_pool},
     {"flatten", Op::flatten},   {"mul", Op::mul},         {"activation", Op::activation},
-    {"concat", Op::concat},
+    {"concat", Op::concat},     {"clip", Op::clip},       {"leaky_relu", Op::leaky_relu},
+    {"elu", Op::elu},           {"prelu", Op::prelu},     {"softmax", Op::softmax},
+    {"slice", Op::slice},       {"channel_shuffle", Op::channel_shuffle},
+    {"resize_nearest", Op::resize_nearest}, {"resize_bilinear", Op::resize_bilinear},
+    {"pixel_shuffle", Op::pixel_shuffle},
 }};
 
 constexpr std::array<std::pair<std::string_view, Activation>, 7> kActivations = {{
@@ -72,6 +77,25 @@ void read_padding(const Json& entry, Unit& unit) {
   } else {
     unit.padding = unit.padding_end = pair(entry, "padding", 0, {0, 0});
   }
+}
+
+// A number, whole or not, that a float can hold.
+float number(const Json& object, const char* key) {
+  const Json* value = object.find(key);
+  if (!value) return 0.0f;
+  const double* found = std::get_if<double>(&value->value);
+  if (!found || !(std::abs(*found) <= std::numeric_limits<float>::max()))
+    throw FormatError(std::string(key) + " is not a number that a float can hold");
+  return static_cast<float>(*found);
+}
+
+void read_portable(const Json& entry, Unit& unit) {
+  unit.low = number(entry, "low");
+  unit.high = number(entry, "high");
+  unit.slope = number(entry, unit.op == Op::elu ? "alpha" : "slope");
+  unit.start = integer(entry, "start", 0, kLargestSize, 0);
+  unit.scale = pair(entry, "scale", 1, {1, 1});
+  if (const int factor = integer(entry, "factor", 1, kLargestWindow, 1); factor != 1) unit.scale = {factor, factor};
 }
 
 Shape input_shape(const Json& program) {
@@ -140,9 +164,12 @@ void check_attributes(const Unit& unit) {
   const bool plain = unit.kernel == Pair{1, 1} && unit.stride == Pair{1, 1} && unit.padding == Pair{0, 0} &&
                      unit.padding_end == Pair{0, 0};
   if (!plain && !is_windowed(unit)) refuse("window");
-  if (unit.groups != 1 && unit.op != Op::conv2d) refuse("groups");
+  if (unit.groups != 1 && unit.op != Op::conv2d && unit.op != Op::channel_shuffle) refuse("groups");
+  if (unit.start != 0 && unit.op != Op::slice) refuse("start");
+  if (unit.scale != Pair{1, 1} && unit.op != Op::resize_nearest && unit.op != Op::resize_bilinear && unit.op != Op::pixel_shuffle)
+    refuse("scale");
   const bool moves = unit.op == Op::concat || unit.op == Op::flatten || unit.op == Op::global_avg_pool;
-  if (unit.activation != Activation::none && moves) refuse("activation");
+  if (unit.activation != Activation::none && (moves || unit.portable())) refuse("activation");
   if (unit.residual >= 0 && !unit.weighted()) refuse("residual");
 }
 
@@ -170,6 +197,7 @@ Unit read_unit(const Json& entry, int known_tensors) {
   unit.kernel = pair(entry, "kernel_size", 1, {1, 1});
   unit.stride = pair(entry, "stride", 1, {1, 1});
   read_padding(entry, unit);
+  read_portable(entry, unit);
   check_attributes(unit);
   return unit;
 }
@@ -186,6 +214,8 @@ void add_unit(const Safetensors& file, const Json& entry, Model& model, std::set
     if (unit.in.size() > kLargestTensor || unit.out.size() > kLargestTensor)
       throw FormatError("unit " + unit.name + ": its activations are too large");
     if (unit.weighted()) read_weights(file, unit);
+    const std::string slopes = unit.name + ".weight";
+    if (unit.op == Op::prelu) unit.weight = floats(tensor(file, slopes), slopes, unit.in.channels);
   } catch (const SizeError& error) {
     throw FormatError("unit " + unit.name + ": " + error.what());
   }

@@ -30,7 +30,8 @@ struct Pair {
   bool operator==(const Pair&) const = default;
 };
 
-enum class Op { conv2d, linear, max_pool, avg_pool, global_avg_pool, flatten, activation, add, mul, concat };
+enum class Op { conv2d, linear, max_pool, avg_pool, global_avg_pool, flatten, activation, add, mul, concat,
+                clip, leaky_relu, elu, prelu, softmax, slice, channel_shuffle, resize_nearest, resize_bilinear, pixel_shuffle };
 
 // Tensor 0 is the network's input; unit i makes tensor i + 1.
 struct Unit {
@@ -41,12 +42,16 @@ struct Unit {
   Activation activation = Activation::none;
   int out_channels = 0, groups = 1;
   Pair kernel, stride, padding{0, 0}, padding_end{0, 0};  // before the first pixels and after the last
+  float low = 0.0f, high = 0.0f, slope = 0.0f;  // of clip; of leaky_relu, and the alpha of elu
+  int start = 0;                                // first channel of a slice
+  Pair scale;                                   // of a resizing operation; of pixel_shuffle, its factor twice
   Shape in, out;
-  std::vector<float> weight;  // out_channels x (in channels / groups) x kernel
+  std::vector<float> weight;  // out_channels x (in channels / groups) x kernel; of prelu, channels
   std::vector<float> bias;    // out_channels
 
   bool weighted() const { return op == Op::conv2d || op == Op::linear; }
   bool depthwise() const { return op == Op::conv2d && groups == in.channels && groups == out.channels; }
+  bool portable() const { return op >= Op::clip; }  // computed by plain loops
   int taps() const { return whole(times(kernel.y, kernel.x)); }
   std::int64_t positions() const { return times(in.channels / groups, taps()); }  // weights per output channel
   std::int64_t weights() const { return times(out_channels, positions()); }

@@ -67,7 +67,24 @@ Shape inferred(const Model& model, const Unit& unit) {
       if (unit.in.size() > 1 << 28) fail(unit, "too many features");
       return {static_cast<int>(unit.in.size()), 1, 1};
     case Op::concat: return concatenated(model, unit);
-    case Op::activation: case Op::add: case Op::mul: break;
+    case Op::slice:
+      if (unit.start + std::int64_t{unit.out_channels} > unit.in.channels) fail(unit, "takes channels that its input lacks");
+      return {unit.out_channels, unit.in.height, unit.in.width};
+    case Op::channel_shuffle:
+      if (unit.in.channels % unit.groups) fail(unit, "channels do not divide into groups");
+      break;
+    case Op::resize_nearest: case Op::resize_bilinear: {
+      const std::int64_t height = std::int64_t{unit.in.height} * unit.scale.y, width = std::int64_t{unit.in.width} * unit.scale.x;
+      if (height * width > 1 << 28) fail(unit, "too many pixels");
+      return {unit.in.channels, static_cast<int>(height), static_cast<int>(width)};
+    }
+    case Op::pixel_shuffle: {
+      const std::int64_t square = std::int64_t{unit.scale.y} * unit.scale.y;
+      if (unit.scale.x != unit.scale.y || unit.in.channels % square) fail(unit, "channels do not divide into squares");
+      return {static_cast<int>(unit.in.channels / square), unit.in.height * unit.scale.y, unit.in.width * unit.scale.y};
+    }
+    case Op::activation: case Op::add: case Op::mul: case Op::clip: case Op::leaky_relu: case Op::elu: case Op::prelu:
+    case Op::softmax: break;
   }
   return unit.in;
 }

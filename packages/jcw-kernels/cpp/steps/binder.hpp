@@ -97,6 +97,7 @@ Step make_linear(const Binder& binder, const Operation& o);
 Step make_elementwise(const Binder& binder, const Operation& o);
 Step make_phases(const Binder& binder, const Operation& o);  // relayout with a stride
 Step make_copies(const Binder& binder, const Operation& o);  // relayout, concat, flatten
+Step make_portable(const Binder& binder, const Operation& o);  // what has no kernels, by plain loops
 Step make_global_mean(const Binder& binder, const Operation& o);
 
 }  // namespace jcw

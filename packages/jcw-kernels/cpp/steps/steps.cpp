@@ -22,6 +22,7 @@ Step make_step(const Binder& binder, const Operation& o) {
     case Kind::elementwise: return make_elementwise(binder, o);
     case Kind::global_mean: return make_global_mean(binder, o);
     case Kind::relayout: if (o.stride != Pair{1, 1}) return make_phases(binder, o); break;
+    case Kind::portable: return make_portable(binder, o);
     case Kind::concat: break;
   }
   return make_copies(binder, o);

@@ -18,6 +18,10 @@ from jcw_kernels.model_file import FORMAT
 
 _POOL = 1 << 16
 _WEIGHTED = ("conv2d", "linear", "batch_norm")
+_PORTABLE = (
+    *("clip", "leaky_relu", "elu", "prelu", "softmax", "slice", "channel_shuffle"),
+    *("resize_nearest", "resize_bilinear", "pixel_shuffle", "unflatten"),
+)
 _WINDOW = ("kernel_size", "stride", "padding")
 
 Tensors = dict[str, NDArray[Any]]
@@ -45,6 +49,8 @@ def layer_file(problem: LayerProblem, rng: np.random.Generator) -> tuple[bytes, 
         inputs = [len(layers)]
         if part.op in _WEIGHTED:
             tensors |= _weights(name, part, rng)
+        if part.op == "prelu":
+            tensors[f"{name}.weight"] = np.full(part.in_channels, 0.25, np.float32)
     program = {"input": list(_input_shape(problem)), "units": layers, "output": len(layers)}
     return save(tensors, {"format": FORMAT, "program": json.dumps(program)}), first
 
@@ -86,12 +92,27 @@ def _entry(name: str, problem: LayerProblem, inputs: list[int]) -> dict[str, Any
         return entry | {"op": "activation", "activation": problem.op}
     if problem.op == "scale":
         return entry | {"op": "mul"}
+    if problem.op in _PORTABLE:
+        return entry | _portable(problem)
     window = {key: list(getattr(problem, key)) for key in _WINDOW}
     if problem.op == "batch_norm":
         return entry | {"op": "conv2d", "out_channels": problem.in_channels, "groups": problem.in_channels}
     if problem.op in ("conv2d", "linear"):
         entry |= {"out_channels": problem.out_channels, "groups": problem.groups}
     return entry | window
+
+
+def _portable(problem: LayerProblem) -> dict[str, Any]:
+    """What such an operation is to be timed with, where it asks for more than a problem says."""
+    if problem.op == "unflatten":
+        return {"op": "flatten"}
+    if problem.op == "slice":
+        return {"out_channels": problem.out_channels}
+    if problem.op == "channel_shuffle":
+        return {"groups": 2 if problem.in_channels % 2 == 0 else 1}
+    if problem.op == "pixel_shuffle":
+        return {"factor": problem.stride[0]}
+    return {"scale": list(problem.stride)} if problem.op.startswith("resize") else {}
 
 
 def _weights(name: str, problem: LayerProblem, rng: np.random.Generator) -> Tensors:

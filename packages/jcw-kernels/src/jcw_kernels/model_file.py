@@ -23,7 +23,10 @@ from jcw_kernels.weight_packing import pack
 
 FORMAT = "jcw-model/1"
 
-_ATTRIBUTES = ("out_channels", "groups", "kernel_size", "stride", "padding")
+_ATTRIBUTES = (
+    *("out_channels", "groups", "kernel_size", "stride", "padding"),
+    *("low", "high", "slope", "alpha", "start", "scale", "factor"),
+)
 
 
 class JcwExporter:
@@ -57,6 +60,8 @@ def serialize(model: Model) -> bytes:
         folded = fold(layer, model.weights)
         if folded is not None:
             tensors |= layer_tensors(layer.name, folded)
+        if layer.node.op == "prelu":
+            tensors[f"{layer.name}.weight"] = model.weights[f"{layer.name}.weight"]
     return _sorted_header(save(tensors, metadata))
 
 
@@ -119,6 +124,10 @@ def _entry(network: Network, layer: FusedLayer, numbers: Mapping[str, int]) -> d
     if node.op == "batch_norm":
         channels = network.shapes[node.name][0]
         entry |= {"op": "conv2d", "out_channels": channels, "groups": channels}
+    if node.op == "slice":
+        entry["out_channels"] = network.shapes[node.name][0]
+    if node.op == "unflatten":
+        entry["op"] = "flatten"  # to the engine, a feature is a plane of one pixel
     if layer.residual is not None:
         entry["residual"] = numbers[layer.residual]
     return entry

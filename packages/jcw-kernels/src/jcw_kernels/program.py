@@ -28,7 +28,7 @@ class StepTime:
     Args:
         layer: name of the layer that it belongs to.
         kernel: ``"sparse"``, ``"dense"``, ``"rows"`` (dense, row by row), ``"winograd"``, ``"depthwise"``,
-            ``"linear"``, ``"pool"``, ``"elementwise"``, ``"mean"`` or ``"copy"``; ``"sparse+depthwise"`` and
+            ``"linear"``, ``"pool"``, ``"elementwise"``, ``"mean"``, ``"portable"`` (plain loops) or ``"copy"``; ``"sparse+depthwise"`` and
             ``"dense+depthwise"`` are a 1 x 1 convolution and the depthwise one that follows it in one step.
         density: share of the weight groups kept.
         macs: multiply-accumulates on kept weights; of the direct form where the kernel is ``"winograd"``.

@@ -30,8 +30,8 @@ def read_network(path: Path, shape: Sequence[int] | None = None) -> Network:
     return read_onnx(path, shape)
 
 
-def read_model(path: Path, shape: Sequence[int] | None = None) -> Model:
-    """The network of an ONNX file with its weights; see ``read_network``."""
+def read_model(path: Path, shape: Sequence[int] | None = None, outputs: Sequence[str] = ()) -> Model:
+    """The network of an ONNX file with its weights; see ``jcw_core.formats.onnx_reader.read_onnx_model``."""
     from jcw_core.formats.onnx_reader.network import read_onnx_model
 
-    return read_onnx_model(path, shape)
+    return read_onnx_model(path, shape, outputs)

@@ -10,9 +10,9 @@ import numpy as np
 
 from jcw_core.errors import JcwError
 from jcw_core.files import atomic
-from jcw_core.network.graph import Node
+from jcw_core.network.graph import Network, Node
 from jcw_core.network.model import Model
-from jcw_core.network.operations import sides
+from jcw_core.network.operations import integer, pair, sides
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
@@ -73,7 +73,23 @@ def to_onnx(model: Model, *, batch: int | None = None) -> ModelProto:
 def _initializers(model: Model) -> list[TensorProto]:
     from onnx import numpy_helper
 
-    tensors = [numpy_helper.from_array(np.ascontiguousarray(a), name) for name, a in model.weights.items()]
+    network = model.network
+    slopes = {f"{node.name}.weight": node for node in network if node.op == "prelu"}
+    tensors = [
+        # The slopes of a PRelu are broadcast to its input from the right.
+        numpy_helper.from_array(
+            np.ascontiguousarray(
+                a.reshape(-1, *[1] * (len(network.shapes[slopes[name].name]) - 1)) if name in slopes else a
+            ),
+            name,
+        )
+        for name, a in model.weights.items()
+    ]
+    tensors += [
+        numpy_helper.from_array(np.asarray(value), f"{node.name}.{key}")
+        for node in network
+        for key, value in _constants(network, node).items()
+    ]
     if any(node.op == "relu6" for node in model.network):
         limits = {_ZERO: 0, _SIX: 6}
         tensors += [numpy_helper.from_array(np.array(v, np.float32), name) for name, v in limits.items()]
@@ -91,6 +107,9 @@ _PLAIN = {
     "sigmoid": "Sigmoid",
 }
 """Operations that need nothing but their inputs."""
+
+_NUMBERS = {"leaky_relu": ("LeakyRelu", "slope"), "elu": ("Elu", "alpha")}
+"""Operators with one number, which ONNX calls alpha."""
 
 _GATES = {"silu": "sigmoid", "hardswish": "hardsigmoid"}
 """Activations that multiply their input by another activation of it."""
@@ -110,8 +129,56 @@ def _nodes(node: Node, tensor: Callable[[str], str]) -> list[NodeProto]:
             helper.make_node(kind, inputs, [gate], name=gate, **attributes),
             helper.make_node("Mul", [*inputs, gate], [output], name=node.name),
         ]
+    if node.op == "channel_shuffle":
+        return _shuffle(node, inputs, output)
     kind, arrays, attributes = _operator(node)
     return [helper.make_node(kind, [*inputs, *arrays], [output], name=node.name, **attributes)]
+
+
+def _shuffle(node: Node, inputs: list[str], output: str) -> list[NodeProto]:
+    from onnx import helper
+
+    apart, turned = f"{node.name}.apart", f"{node.name}.turned"
+    return [
+        helper.make_node("Reshape", [*inputs, f"{node.name}.groups"], [apart], name=apart),
+        helper.make_node("Transpose", [apart], [turned], name=turned, perm=(0, 2, 1, 3, 4)),
+        helper.make_node("Reshape", [turned, f"{node.name}.channels"], [output], name=node.name),
+    ]
+
+
+def _constants(network: Network, node: Node) -> Mapping[str, Any]:
+    """What ONNX has as small tensors where the network has attributes, by key."""
+    a, shape = node.attributes, network.shapes[node.name]
+    if node.op == "clip":
+        return {key: np.array(a[key], np.float32) for key in ("low", "high")}
+    if node.op == "slice":
+        values = {"start": a["start"], "stop": a["stop"], "axis": 1}
+        return {key: np.array([value], np.int64) for key, value in values.items()}
+    if node.op == "channel_shuffle":
+        groups = integer(a, "groups")
+        apart = (0, groups, shape[0] // groups, *shape[1:])
+        return {"groups": np.array(apart, np.int64), "channels": np.array((0, *shape), np.int64)}
+    if node.op in _RESIZE:
+        return {"factors": np.array((1, 1, *pair(a, "scale")), np.float32)}
+    return {"shape": np.array((0, -1, 1, 1), np.int64)} if node.op == "unflatten" else {}
+
+
+_RESIZE = {
+    "resize_nearest": {
+        "mode": "nearest",
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor",
+    },
+    "resize_bilinear": {"mode": "linear", "coordinate_transformation_mode": "half_pixel"},
+}
+
+_WITH_CONSTANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "clip": ("Clip", ("low", "high")),
+    "slice": ("Slice", ("start", "stop", "axis")),
+    "unflatten": ("Reshape", ("shape",)),
+    "prelu": ("PRelu", ("weight",)),
+}
+"""Operators that read small tensors after their input, and the keys of these."""
 
 
 def _activation(op: str) -> tuple[str, Mapping[str, Any]]:
@@ -140,6 +207,18 @@ def _operator(node: Node) -> tuple[str, list[str], Mapping[str, Any]]:
         return "Concat", [], {"axis": 1}
     if node.op == "relu6":
         return "Clip", [_ZERO, _SIX], {}
+    if node.op in _WITH_CONSTANTS:
+        kind, keys = _WITH_CONSTANTS[node.op]
+        return kind, _arrays(node, *keys), {}
+    if node.op in _RESIZE:
+        return "Resize", ["", *_arrays(node, "factors")], _RESIZE[node.op]
+    if node.op in _NUMBERS:
+        kind, key = _NUMBERS[node.op]
+        return kind, [], {"alpha": a[key]}
+    if node.op == "pixel_shuffle":
+        return "DepthToSpace", [], {"blocksize": a["factor"], "mode": "CRD"}
+    if node.op == "softmax":
+        return "Softmax", [], {"axis": 1}
     kind, attributes = _activation(node.op)
     return kind, [], attributes
 

@@ -188,6 +188,12 @@ def _layout(
     if node.op == "flatten":
         area = prod(network.shapes[node.inputs[0]][1:])
         return tuple(Segment(s.group, s.repeat * area) for s in inputs[0])
+    if node.op in ("slice", "channel_shuffle", "pixel_shuffle"):
+        # The first channels of the input are not the first ones of what is made of it.
+        axes.fix(inputs[0], f"is taken apart by channel in {node.name!r} ({node.op})")
+        return axes.open(node.name, size, f"is made by channel in {node.name!r} ({node.op})")
+    if node.op == "softmax":
+        axes.fix(inputs[0], f"is summed over by the softmax {node.name!r}")
     if node.op == "output":
         axes.fix(inputs[0], "makes the network's output")
     return inputs[0]

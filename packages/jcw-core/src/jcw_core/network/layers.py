@@ -17,6 +17,13 @@ from jcw_core.network.graph import Network, Node
 from jcw_core.network.operations import ACTIVATIONS, integer, pair
 from jcw_core.network.problem import LayerProblem
 
+_STRIDES = {
+    **dict.fromkeys(("conv2d", "max_pool", "avg_pool"), "stride"),
+    **dict.fromkeys(("resize_nearest", "resize_bilinear"), "scale"),
+    "pixel_shuffle": "factor",
+}
+"""What a problem calls the stride, by operation."""
+
 _TAKES_ACTIVATION = frozenset({"conv2d", "linear", "batch_norm", "add", "mul"})
 
 
@@ -143,7 +150,7 @@ def problem_of(network: Network, layer: FusedLayer, density: float = 1.0) -> Lay
         in_width=first[2] if len(first) == 3 else 1,
         out_channels=out[0] if len(out) == 3 else prod(out),
         kernel_size=pair(node.attributes, "kernel_size") if windowed else one,
-        stride=pair(node.attributes, "stride") if windowed else one,
+        stride=_stride(node),
         padding=_padding(node) if windowed else (0, 0),
         groups=integer(node.attributes, "groups") if node.op == "conv2d" else 1,
         density=density,
@@ -151,6 +158,13 @@ def problem_of(network: Network, layer: FusedLayer, density: float = 1.0) -> Lay
         residual=layer.residual is not None,
         then=problem_of(network, layer.then) if layer.then is not None else None,
     )
+
+
+def _stride(node: Node) -> tuple[int, int]:
+    key = _STRIDES.get(node.op)
+    if key == "factor":
+        return integer(node.attributes, key), integer(node.attributes, key)
+    return (1, 1) if key is None else pair(node.attributes, key)
 
 
 def _padding(node: Node) -> tuple[int, ...]:

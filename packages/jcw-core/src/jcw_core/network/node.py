@@ -7,7 +7,7 @@ from typing import Any
 
 from jcw_core.errors import NetworkError
 from jcw_core.frozen import FrozenDict
-from jcw_core.network.operations import OPERATIONS, Attribute, Attributes, Operation
+from jcw_core.network.operations import LARGEST_FLOAT, OPERATIONS, Attribute, Attributes, Operation
 
 LARGEST = 2**24
 """Channels, pixels and features stay below it, so that no damaged file asks for absurd arrays."""
@@ -79,8 +79,11 @@ def _checked(node: Node, key: str, kind: str, value: Any) -> Attribute:
         and 0 <= value < 1e9
     ):
         return float(value)
-    lowest = 0 if key == "padding" else 1
-    if kind == "int" and _is_size(value, lowest):
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind == "number" and is_number and abs(value) <= LARGEST_FLOAT:
+        return float(value)
+    lowest = 0 if kind in ("padding", "index") else 1
+    if kind in ("int", "index") and _is_size(value, lowest):
         return int(value)
     if kind == "padding" and isinstance(value, (tuple, list)) and len(value) == 4 and value[:2] == value[2:]:
         value = value[:2]

@@ -191,6 +191,47 @@ def _concat_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
     return (sum(shape[0] for shape in inputs), *inputs[0][1:])
 
 
+def _clip_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
+    if attributes["low"] > attributes["high"]:  # type: ignore[operator]
+        raise NetworkError(
+            f"clips to {attributes['low']} and {attributes['high']}, which leave nothing between"
+        )
+    return inputs[0]
+
+
+def _slice_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
+    start, stop = integer(attributes, "start"), integer(attributes, "stop")
+    if not start < stop <= inputs[0][0]:
+        raise NetworkError(f"takes channels {start} to {stop} of {inputs[0][0]}")
+    return (stop - start, *inputs[0][1:])
+
+
+def _shuffle_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
+    channels, groups = _plane(inputs)[0], integer(attributes, "groups")
+    if channels % groups:
+        raise NetworkError(f"{channels} channels do not divide into {groups} groups")
+    return inputs[0]
+
+
+def _resize_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
+    channels, height, width = _plane(inputs)
+    rows, columns = pair(attributes, "scale")
+    return channels, height * rows, width * columns
+
+
+def _pixel_shuffle_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
+    (channels, height, width), factor = _plane(inputs), integer(attributes, "factor")
+    if channels % factor**2:
+        raise NetworkError(f"{channels} channels do not divide into squares of {factor} x {factor}")
+    return channels // factor**2, height * factor, width * factor
+
+
+def _unflatten_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
+    if len(inputs[0]) != 1:
+        raise NetworkError(f"needs a flat input (features,), found {inputs[0]}")
+    return (inputs[0][0], 1, 1)
+
+
 _CONV = {
     "out_channels": "int",
     "kernel_size": "pair",
@@ -225,8 +266,29 @@ OPERATIONS: Mapping[str, Operation] = {
     "mul": Operation(2, shape=_mul_shape),
     "concat": Operation(None, shape=_concat_shape),
     **{name: Operation(1) for name in sorted(ACTIVATIONS)},
+    "clip": Operation(1, {"low": "number", "high": "number"}, _clip_shape),
+    "leaky_relu": Operation(1, {"slope": "number"}),
+    "elu": Operation(1, {"alpha": "number"}),
+    "prelu": Operation(1, parameters=lambda a, i: {"weight": i[0][:1]}),
+    "softmax": Operation(1),
+    "slice": Operation(1, {"start": "index", "stop": "int"}, _slice_shape),
+    "channel_shuffle": Operation(1, {"groups": "int"}, _shuffle_shape),
+    "resize_nearest": Operation(1, {"scale": "pair"}, _resize_shape),
+    "resize_bilinear": Operation(1, {"scale": "pair"}, _resize_shape),
+    "pixel_shuffle": Operation(1, {"factor": "int"}, _pixel_shuffle_shape),
+    "unflatten": Operation(1, shape=_unflatten_shape),
 }
-"""Every operation by name. ``avg_pool`` counts the padding in its mean, as torch does."""
+"""Every operation by name. ``avg_pool`` counts the padding in its mean, as torch does.
+
+``clip`` is to ``low`` and ``high``, the largest float32 where there is no limit; ``prelu`` has a slope per channel;
+``softmax`` is over channels, ``slice`` takes channels from ``start`` to before ``stop``, ``channel_shuffle`` transposes
+(groups, channels per group), and the resizing ones enlarge by whole factors, bilinear with the centres of corner
+pixels half a pixel inside. ``pixel_shuffle`` makes squares of ``factor`` x ``factor`` pixels of that many channels, row
+by row, so a transposed convolution whose kernel is its stride is a 1 x 1 convolution before it. ``unflatten`` makes a plane of one pixel from each feature.
+"""
+
+LARGEST_FLOAT = 3.4028234663852886e38
+"""The largest float32: a limit that limits nothing."""
 
 
 def _as_shape(value: Attribute) -> Shape:

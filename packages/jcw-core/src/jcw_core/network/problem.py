@@ -12,9 +12,11 @@ from jcw_core.network.operations import ACTIVATIONS, OPERATIONS, sides_of, too_w
 _WINDOWED = frozenset({"conv2d", "max_pool", "avg_pool"})
 _WEIGHTED = frozenset({"conv2d", "linear", "batch_norm"})
 
+_RESIZING = frozenset({"resize_nearest", "resize_bilinear", "pixel_shuffle"})
+
 _TAKEN_BY = {
     "kernel_size": _WINDOWED,
-    "stride": _WINDOWED,
+    "stride": _WINDOWED | _RESIZING,
     "padding": _WINDOWED,
     "groups": frozenset({"conv2d"}),
     "activation": _WINDOWED | _WEIGHTED | {"add", "mul", "scale"},
@@ -33,7 +35,7 @@ class LayerProblem:
             ``concat`` the channels of all inputs together.
         out_channels: channels (or features) of the output.
         kernel_size, stride, padding: (height, width); (1, 1), (1, 1), (0, 0) where there is no window. A padding whose
-            sides differ is (top, left, bottom, right).
+            sides differ is (top, left, bottom, right). The stride of a resizing operation is its factor.
         groups: of a convolution; equal to both channel counts when it is depthwise.
         density: share of the weight groups kept, 0 to 1.
         activation: fused operation, or ``""``.
@@ -105,6 +107,10 @@ class LayerProblem:
         if self.op == "linear" and (self.in_height, self.in_width) != (1, 1):
             raise NetworkError(f"layer problem of a linear layer whose input is not flat: {self}")
         made = self.in_channels * (self.in_height * self.in_width if self.op == "flatten" else 1)
+        if self.op == "slice" and self.out_channels <= made:
+            return
+        if self.op == "pixel_shuffle":
+            made = self.in_channels // (self.stride[0] * self.stride[1])
         if self.op not in ("conv2d", "linear") and self.out_channels != made:
             raise NetworkError(
                 f"layer problem with another number of channels than the {made} that it makes: {self}"
@@ -145,6 +151,8 @@ class LayerProblem:
     def _out(self, axis: int, size: int) -> int:
         if self.op in ("linear", "global_avg_pool", "flatten"):
             return 1
+        if self.op in _RESIZING:
+            return size * self.stride[axis]
         before, after = sides_of(self.padding)[axis::2]
         return (size + before + after - self.kernel_size[axis]) // self.stride[axis] + 1
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.operations import pair
 from jcw_core.space.space import is_prunable
-from jcw_core.training.execution import BatchNorm, Tensors, execute
+from jcw_core.training.execution import BatchNorm, Tensors, execute, padded
 
 
 @torch.no_grad()
@@ -60,7 +60,8 @@ def patches(node: Node, value: Tensor) -> Tensor:
     """What each output of a layer reads, as columns (D, outputs of all images)."""
     if node.op == "linear":
         return value.T
-    kernel, stride, padding = (pair(node.attributes, key) for key in ("kernel_size", "stride", "padding"))
+    kernel, stride = pair(node.attributes, "kernel_size"), pair(node.attributes, "stride")
+    value, padding = padded(node, value)
     if kernel == (1, 1) and padding == (0, 0):
         value = value[:, :, :: stride[0], :: stride[1]]
         return value.transpose(0, 1).flatten(1)

@@ -46,12 +46,15 @@ class NetworkOptions:
         "", help="package.module:function that returns a torch module, in place of a backbone"
     )
     weights: Path | None = option(None, help="trained weights, .safetensors or .pth")
+    outputs: tuple[str, ...] = option((), help="values of an ONNX file at which the network ends")
     shape: tuple[int, ...] = option((), low=1, help="one image, [1, 3, 224, 224]; the data's by default")
     width: float = option(1.0, low=WIDTHS[0], high=WIDTHS[1], help="factor on all channels")
 
     def __post_init__(self) -> None:
         if [bool(self.backbone), bool(self.file), bool(self.module)].count(True) != 1:
             raise RecipeError("give either backbone, file or module")
+        if self.outputs and (self.file is None or self.file.suffix.lower() != ".onnx"):
+            raise RecipeError("outputs name values of an ONNX file; give one as file")
         if self.shape and (len(self.shape) != 4 or self.shape[0] != 1):
             raise RecipeError(f"shape is {list(self.shape)}, expected [1, channels, height, width]")
         if self.weights and self.file and self.file.suffix.lower() == ".onnx":

@@ -42,7 +42,7 @@ def _source(recipe: Recipe, registry: Registry, data: Dataset) -> Network | Mode
         return _from_module(wanted.module, shape, recipe.path.parent, wanted.weights)
     if wanted.file is not None:
         if wanted.file.suffix.lower() == ".onnx":
-            return read_model(wanted.file, wanted.shape or None)
+            return read_model(wanted.file, wanted.shape or None, wanted.outputs)
         return read_network(wanted.file)
     channels, height, _ = shape
     return registry.backbones[wanted.backbone].build(

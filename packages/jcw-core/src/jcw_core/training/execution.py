@@ -14,7 +14,7 @@ from torch import Tensor
 from jcw_core.errors import DataError
 from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
-from jcw_core.network.operations import pair, sides
+from jcw_core.network.operations import integer, pair, sides
 
 Tensors = Mapping[str, Tensor]
 
@@ -89,6 +89,8 @@ def execute(
             value = images
         elif node.op == "batch_norm":
             value = norm(node, tensors, values[node.inputs[0]])
+        elif node.op == "prelu":
+            value = F.prelu(values[node.inputs[0]], tensors[f"{node.name}.weight"])
         elif node.op in ("conv2d", "linear"):
             value = _weighted(node, tensors, values[node.inputs[0]])
         else:
@@ -126,7 +128,7 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
     # Not the attribute: the groups of a depthwise convolution follow the width.
     groups = value.shape[1] // weight.shape[1]
     stride = pair(node.attributes, "stride")
-    value, padding = _padded(node, value)
+    value, padding = padded(node, value)
     if _recorded():
         return F.conv2d(value, weight, bias, stride, padding, 1, groups)
     if weight.shape[2:] == (1, 1) and stride != (1, 1):
@@ -166,7 +168,7 @@ def _sampled(value: Tensor, stride: tuple[int, int], padding: tuple[int, int]) -
     return value[..., ::rows, ::columns]
 
 
-def _padded(node: Node, value: Tensor, fill: float = 0.0) -> tuple[Tensor, tuple[int, int]]:
+def padded(node: Node, value: Tensor, fill: float = 0.0) -> tuple[Tensor, tuple[int, int]]:
     """The input, with the padding that is left: torch's own operations pad both ends of an axis alike."""
     top, left, bottom, right = sides(node.attributes)
     if (top, left) == (bottom, right):
@@ -176,10 +178,21 @@ def _padded(node: Node, value: Tensor, fill: float = 0.0) -> tuple[Tensor, tuple
 
 def _pool(function: Callable[..., Tensor], fill: float) -> Callable[[Node, list[Tensor], bool], Tensor]:
     def pooled(node: Node, inputs: list[Tensor], inplace: bool) -> Tensor:
-        value, padding = _padded(node, inputs[0], fill)
+        value, padding = padded(node, inputs[0], fill)
         return function(value, pair(node.attributes, "kernel_size"), pair(node.attributes, "stride"), padding)
 
     return pooled
+
+
+def _number(node: Node, key: str) -> float:
+    value = node.attributes[key]
+    assert isinstance(value, float)
+    return value
+
+
+def _shuffled(value: Tensor, groups: int) -> Tensor:
+    # Not torch's channel_shuffle, which has no place in ONNX files.
+    return value.view(len(value), groups, -1, *value.shape[2:]).transpose(1, 2).flatten(1, 2)
 
 
 _PLAIN: Mapping[str, Callable[[Node, list[Tensor], bool], Tensor]] = {
@@ -197,4 +210,25 @@ _PLAIN: Mapping[str, Callable[[Node, list[Tensor], bool], Tensor]] = {
     "hardsigmoid": lambda node, inputs, inplace: F.hardsigmoid(inputs[0]),
     "sigmoid": lambda node, inputs, inplace: torch.sigmoid(inputs[0]),
     "silu": lambda node, inputs, inplace: F.silu(inputs[0]),
+    "clip": lambda node, inputs, inplace: inputs[0].clamp(_number(node, "low"), _number(node, "high")),
+    "leaky_relu": lambda node, inputs, inplace: F.leaky_relu(inputs[0], _number(node, "slope")),
+    "elu": lambda node, inputs, inplace: F.elu(inputs[0], _number(node, "alpha")),
+    "softmax": lambda node, inputs, inplace: F.softmax(inputs[0], 1),
+    "slice": lambda node, inputs, inplace: inputs[0][
+        :, integer(node.attributes, "start") : integer(node.attributes, "stop")
+    ],
+    "channel_shuffle": lambda node, inputs, inplace: _shuffled(inputs[0], integer(node.attributes, "groups")),
+    "resize_nearest": lambda node, inputs, inplace: F.interpolate(
+        inputs[0], scale_factor=tuple(map(float, pair(node.attributes, "scale"))), mode="nearest"
+    ),
+    "resize_bilinear": lambda node, inputs, inplace: F.interpolate(
+        inputs[0],
+        scale_factor=tuple(map(float, pair(node.attributes, "scale"))),
+        mode="bilinear",
+        align_corners=False,
+    ),
+    "pixel_shuffle": lambda node, inputs, inplace: F.pixel_shuffle(
+        inputs[0], integer(node.attributes, "factor")
+    ),
+    "unflatten": lambda node, inputs, inplace: inputs[0][:, :, None, None],
 }

@@ -156,6 +156,8 @@ class Slimmable(nn.Module):
 def _initial(network: Network, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Tensor:
     node_name, _, key = name.rpartition(".")
     node = network[node_name]
+    if node.op == "prelu":
+        return torch.full(shape, 0.25)
     if node.op == "batch_norm" or len(shape) == 1:
         return torch.full(shape, float(node.op == "batch_norm" and key == "weight"))
     if node.op == "conv2d":

@@ -104,7 +104,8 @@ class Graph:
     """A graph of one input and one output.
 
     Args:
-        input, output: names of values.
+        input: name of a value.
+        outputs: names of one value or more.
         exact: whether the values of all tensors were read.
         batch: images per call, 1 where it is left open.
         input_shape: without the batch axis.
@@ -114,7 +115,7 @@ class Graph:
     """
 
     input: str
-    output: str
+    outputs: tuple[str, ...]
     batch: int
     input_shape: Shape
     precision: str
@@ -123,12 +124,15 @@ class Graph:
     exact: bool
 
 
-def read_graph(path: Path, shape: Sequence[int] | None = None, *, exact: bool = False) -> Graph:
+def read_graph(
+    path: Path, shape: Sequence[int] | None = None, outputs: Sequence[str] = (), *, exact: bool = False
+) -> Graph:
     """Read an ONNX file.
 
     Args:
         path: of the file.
         shape: of the input with its batch axis, for sizes that the file leaves open.
+        outputs: values at which to end, where what follows is left outside; the file's only output by default.
         exact: read the values of all tensors, those in further files beside this one as well.
 
     Raises:
@@ -141,11 +145,11 @@ def read_graph(path: Path, shape: Sequence[int] | None = None, *, exact: bool = 
     constants = {_text(tensor.name): _constant(tensor, folder) for tensor in graph.initializer}
     # Files of old versions list weights among the inputs.
     source = _only("input", [value for value in graph.input if value.name not in constants])
-    output = _text(_only("output", graph.output).name)
+    ends = _outputs(graph, outputs)
     batch, image = _input_shape(source, shape)
     precision = _precision(source.type.tensor_type.elem_type)
-    operators = _needed(graph, output, folder)
-    return Graph(_text(source.name), output, batch, image, precision, operators, constants, exact)
+    operators = _needed(graph, ends, folder)
+    return Graph(_text(source.name), ends, batch, image, precision, operators, constants, exact)
 
 
 def _parse(path: Path) -> ModelProto:
@@ -170,7 +174,8 @@ def _only(kind: str, values: Iterable[ValueInfoProto]) -> ValueInfoProto:
     if len(found) != 1:
         names = ", ".join(repr(value.name) for value in found[:4])
         raise FormatError(
-            f"{len(found)} {kind}s ({names}), expected one; is it an ONNX file of an image network?"
+            f"{len(found)} {kind}s ({names}), expected one; is it an ONNX file of an image network? "
+            "Outputs are chosen by [network] outputs"
         )
     return found[0]
 
@@ -195,9 +200,21 @@ def _input_shape(value: ValueInfoProto, wanted: Sequence[int] | None) -> tuple[i
     return max(batch, 1), tuple(shape)
 
 
-def _needed(graph: GraphProto, output: str, folder: Path | None) -> tuple[Operator, ...]:
-    """The operators that the output depends on: a runtime runs no others."""
-    wanted, found = {output}, []
+def _outputs(graph: GraphProto, wanted: Sequence[str]) -> tuple[str, ...]:
+    if not wanted:
+        return (_text(_only("output", graph.output).name),)
+    made = {name for node in graph.node for name in node.output}
+    missing = [name for name in wanted if name not in made]
+    if missing:
+        raise FormatError(
+            f"no operator makes the value {missing[0]!r}; outputs are names of values in the file"
+        )
+    return tuple(wanted)
+
+
+def _needed(graph: GraphProto, outputs: Sequence[str], folder: Path | None) -> tuple[Operator, ...]:
+    """The operators that the outputs depend on: a runtime runs no others."""
+    wanted, found = set(outputs), []
     for node in reversed(graph.node):
         if not wanted.isdisjoint(node.output):
             found.append(_operator(node, folder))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+import numpy as np
+
 from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader.graph import Constant, Operator
 from jcw_core.formats.onnx_reader.translation import Layer, Part, Translation, Value
@@ -75,6 +77,35 @@ def _padding(
     raise FormatError(f"auto_pad is {mode!r}, expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
 
 
+def _conv_transpose(net: Translation, operator: Operator) -> Value:
+    """One whose windows do not overlap: a 1 x 1 convolution that makes the pixels of each square as channels."""
+    source, kernel = net.node(operator.input(0)), net.constant(operator.input(1))
+    stride = operator.integers("strides", (1, 1))
+    plain = not any(operator.integers("pads", (0,) * 4)) and not any(
+        operator.integers("output_padding", (0, 0))
+    )
+    fits = len(kernel.dims) == 4 and kernel.dims[2:] == stride == (stride[0],) * 2
+    if not (plain and fits) or operator.integer("group", 1) != 1 or kernel.dims[0] != net.shape(source)[1]:
+        raise FormatError(
+            f"a transposed convolution with weights {kernel.dims} and strides {stride}; only one whose kernel is its "
+            "stride, square, without padding and groups, has a place"
+        )
+    inputs, outputs, factor = *kernel.dims[:2], stride[0]
+    made = outputs * factor**2
+    values = None
+    if kernel.values is not None:
+        values = kernel.values.transpose(1, 2, 3, 0).reshape(made, inputs, 1, 1)
+    weights = {"weight": Constant((made, inputs, 1, 1), values)}
+    if operator.has_input(2):
+        bias = net.constant(operator.input(2)).values
+        weights["bias"] = Constant((made,), None if bias is None else np.repeat(bias, factor**2))
+    point = net.append_weighted(
+        operator, "conv2d", source, weights,
+        out_channels=made, kernel_size=(1, 1), stride=(1, 1), padding=(0, 0), groups=1, bias="bias" in weights,
+    )  # fmt: skip
+    return net.append(operator, "pixel_shuffle", point, factor=factor)
+
+
 def _pool(op: str, net: Translation, operator: Operator) -> Value:
     source = net.node(operator.input(0))
     return net.append(operator, op, source, **_window(net, operator, source))
@@ -132,6 +163,7 @@ def _mean(net: Translation, operator: Operator) -> Value:
 
 LAYERS: Mapping[str, Callable[[Translation, Operator], Value]] = {
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,
     "MatMul": partial(_linear, transposed=False),
     "BatchNormalization": _batch_norm,

@@ -17,7 +17,7 @@ from jcw_core.formats.onnx_reader.translation import FollowingError, Lost, Trans
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 
-_KNOWN = {**LAYERS, **POINTWISE, **SHAPES}
+OPERATORS = {**LAYERS, **POINTWISE, **SHAPES}
 
 
 def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
@@ -51,19 +51,21 @@ def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
     return network
 
 
-def read_onnx_model(path: Path, shape: Sequence[int] | None = None) -> Model:
+def read_onnx_model(path: Path, shape: Sequence[int] | None = None, outputs: Sequence[str] = ()) -> Model:
     """The network that an ONNX file holds, with its weights.
 
     Args:
         path: as ``read_onnx`` has it; tensors in further files beside it are read as well.
         shape: (images, channels, height, width), for sizes that the file leaves open.
+        outputs: names of values at which the network ends, for files whose tail, such as the decoding of boxes, has no
+            place in one. Several are flattened and joined in this order.
 
     Raises:
         JcwError: the package onnx is not installed.
         FormatError: as ``read_onnx``, or values are missing or not finite.
     """
     try:
-        graph = read_graph(path, shape, exact=True)
+        graph = read_graph(path, shape, outputs, exact=True)
         net = _translated(graph, _name(path))
         return Model(_network(graph, net), net.weights)
     except (FormatError, NetworkError) as error:
@@ -76,7 +78,12 @@ def _name(path: Path) -> str:
 
 
 def _network(graph: Graph, net: Translation) -> Network:
-    return net.builder.build(output=net.node(graph.output))
+    """The network that ends with the graph's outputs; several are one vector, in their order."""
+    ends = [net.node(name) for name in graph.outputs]
+    if len(ends) == 1:
+        return net.builder.build(output=ends[0])
+    flat = [net.builder.add(f"outputs.{number}", "flatten", end) for number, end in enumerate(ends)]
+    return net.builder.build(output=net.builder.add("outputs", "concat", *flat))
 
 
 def _translated(graph: Graph, name: str) -> Translation:
@@ -87,7 +94,8 @@ def _translated(graph: Graph, name: str) -> Translation:
         try:
             _translate(net, operator)
         except (FormatError, NetworkError) as error:
-            net[operator.outputs[0]] = Lost()
+            for name in operator.outputs:
+                net[name] = Lost()
             if not isinstance(error, FollowingError):
                 obstacles[f"node {operator.name!r} ({operator.op}): {error}"] = None
     if obstacles:
@@ -96,6 +104,10 @@ def _translated(graph: Graph, name: str) -> Translation:
 
 
 def _translate(net: Translation, operator: Operator) -> None:
-    if operator.op not in _KNOWN:
-        raise FormatError(f"this operator has no place in a network; there is: {', '.join(sorted(_KNOWN))}")
-    net[operator.outputs[0]] = _KNOWN[operator.op](net, operator)
+    if operator.op not in OPERATORS:
+        raise FormatError(
+            f"this operator has no place in a network; there is: {', '.join(sorted(OPERATORS))}"
+        )
+    made = OPERATORS[operator.op](net, operator)
+    for name, value in zip(operator.outputs, made if isinstance(made, list) else [made], strict=False):
+        net[name] = value

@@ -15,7 +15,7 @@ import numpy as np
 from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader.graph import Constant, Operator
 from jcw_core.formats.onnx_reader.translation import Layer, Part, Translation, Value
-from jcw_core.network.operations import Attribute
+from jcw_core.network.operations import LARGEST_FLOAT, Attribute
 
 _SIXTH = 1 / 6
 _GATED = {"sigmoid": "silu", "hardsigmoid": "hardswish"}
@@ -29,8 +29,10 @@ def _activation(op: str, net: Translation, operator: Operator) -> Value:
 def _gate(form: str, net: Translation, operator: Operator) -> Value:
     if form == "hardsigmoid":
         alpha, beta = operator.attributes.get("alpha", 0.2), operator.attributes.get("beta", 0.5)
-        if not (_is(alpha, _SIXTH) and _is(beta, 0.5)):
-            raise FormatError(f"alpha {alpha!r} and beta {beta!r}; only 1/6 and 0.5 have a place")
+        if not (_is(net, alpha, _SIXTH) and _is(net, beta, 0.5)):
+            scale, shift = (Constant((), np.asarray(value, np.float32)) for value in (alpha, beta))
+            scaled = affine(net, operator, net.node(operator.input(0)), scale=scale, shift=shift)
+            return net.append(operator, "clip", scaled, low=0.0, high=1.0)
     return Part(form, net.node(operator.input(0)), operator)
 
 
@@ -41,11 +43,36 @@ def _clip(net: Translation, operator: Operator) -> Value:
         made = value.otherwise
         assert made is not None
         return replace(value, form="clipped", otherwise=lambda: net.append(operator, "relu6", made()))
-    if low != 0 or high not in (6, inf):
-        raise FormatError(
-            f"clips to {low} and {high}; only 0 and 6 (relu6), or 0 and no upper limit (relu), have a place"
-        )
-    return net.append(operator, "relu6" if high == 6 else "relu", net.node(operator.input(0)))
+    source = net.node(operator.input(0))
+    if low == 0 and high in (6, inf):
+        return net.append(operator, "relu6" if high == 6 else "relu", source)
+    if low is None or high is None:
+        raise FormatError(f"clips to {low} and {high}; only numbers have a place")
+    limits = {"low": max(low, -LARGEST_FLOAT), "high": min(high, LARGEST_FLOAT)}
+    return net.append(operator, "clip", source, **limits)
+
+
+def _with_number(op: str, key: str, default: float, net: Translation, operator: Operator) -> Value:
+    return net.append(
+        operator, op, net.node(operator.input(0)), **{key: operator.attributes.get("alpha", default)}
+    )
+
+
+def _prelu(net: Translation, operator: Operator) -> Value:
+    source, slope = net.node(operator.input(0)), net.constant(operator.input(1))
+    shape = net.shape(source)
+    slopes = _per_channel(slope, shape[1], 0.0, planes=len(shape) == 4)
+    return net.append_weighted(operator, "prelu", source, {"weight": slopes})
+
+
+def _softmax(net: Translation, operator: Operator) -> Value:
+    source = net.node(operator.input(0))
+    rank = len(net.shape(source))
+    # Older versions take all axes from this one on together, which is the same for vectors.
+    axis = operator.integer("axis", 1 if rank == 2 else -1)
+    if axis % rank != 1:
+        raise FormatError(f"a softmax along axis {axis}; only one over channels, axis 1, has a place")
+    return net.append(operator, "softmax", source)
 
 
 def _limit(net: Translation, operator: Operator, key: str, place: int, default: float) -> float | None:
@@ -66,7 +93,9 @@ def _add(net: Translation, operator: Operator) -> Value:
             return net.make(value, bias=constant)
         made = partial(affine, net, operator, net.node(name), shift=constant)
         return (
-            Part("shifted", net.node(name), operator, otherwise=made) if _is(constant.scalar, 3) else made()
+            Part("shifted", net.node(name), operator, otherwise=made)
+            if _is(net, constant.scalar, 3)
+            else made()
         )
     return net.append(operator, "add", *map(net.node, operator.inputs))
 
@@ -125,10 +154,12 @@ def affine(
     return net.append_weighted(operator, "conv2d", source, arrays, out_channels=channels, **attributes)
 
 
-def _per_channel(constant: Constant | None, channels: int, default: float) -> Constant:
+def _per_channel(
+    constant: Constant | None, channels: int, default: float, *, planes: bool = True
+) -> Constant:
     if constant is None:
         return Constant((channels,), np.full(channels, default, np.float32))
-    if prod(constant.dims) != 1 and not _is_per_channel(constant, channels, planes=True):
+    if prod(constant.dims) != 1 and not _is_per_channel(constant, channels, planes):
         raise FormatError(
             f"a constant of shape {constant.dims}; only one value, or one per channel, has a place"
         )
@@ -171,12 +202,29 @@ def _div(net: Translation, operator: Operator) -> Value:
 def _scaled(net: Translation, operator: Operator, name: str, factor: Constant) -> Value:
     """The last step of hardswish or hardsigmoid, or a factor of each channel."""
     value = net[name]
-    if isinstance(value, Part) and _is(factor.scalar, _SIXTH):
+    if isinstance(value, Part) and _is(net, factor.scalar, _SIXTH):
         if value.form == "clipped":
             return Part("hardsigmoid", value.source, operator)
         if value.form == "product":
             return net.append(operator, "hardswish", value.source)
+    if isinstance(value, Part) and value.layer is not None:
+        scaled = _scaled_layer(value.layer, factor)
+        if scaled is not None:
+            return replace(value, layer=scaled)
     return affine(net, operator, net.node(name), scale=factor)
+
+
+def _scaled_layer(layer: Layer, factor: Constant) -> Layer | None:
+    """A layer without bias times a factor, of one value or one per channel; None where it has another shape."""
+    weight, features = layer.weights["weight"], _features(layer)
+    single = prod(factor.dims) == 1
+    if "bias" in layer.weights or not (single or _is_per_channel(factor, features, layer.op == "conv2d")):
+        return None
+    if weight.values is None or factor.values is None:
+        return layer  # where only costs are asked for
+    factors = np.broadcast_to(factor.values.reshape(-1), (features,))
+    values = weight.values * factors.reshape(-1, *[1] * (len(weight.dims) - 1)).astype(np.float32)
+    return replace(layer, weights={**layer.weights, "weight": Constant(weight.dims, values)})
 
 
 def _both_ways(operator: Operator) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -184,9 +232,9 @@ def _both_ways(operator: Operator) -> tuple[tuple[str, str], tuple[str, str]]:
     return (first, second), (second, first)
 
 
-def _is(value: object, expected: float) -> bool:
-    """Equal within the precision of half floats."""
-    return isinstance(value, float) and isclose(value, expected, rel_tol=1e-3)
+def _is(net: Translation, value: object, expected: float) -> bool:
+    """Equal within the precision of half floats; of floats, where the network is to compute what the file does."""
+    return isinstance(value, float) and isclose(value, expected, rel_tol=1e-6 if net.exact else 1e-3)
 
 
 POINTWISE: Mapping[str, Callable[[Translation, Operator], Value]] = {
@@ -195,6 +243,10 @@ POINTWISE: Mapping[str, Callable[[Translation, Operator], Value]] = {
     "Sigmoid": partial(_gate, "sigmoid"),
     "HardSigmoid": partial(_gate, "hardsigmoid"),
     "Clip": _clip,
+    "LeakyRelu": partial(_with_number, "leaky_relu", "slope", 0.01),
+    "Elu": partial(_with_number, "elu", "alpha", 1.0),
+    "PRelu": _prelu,
+    "Softmax": _softmax,
     "Add": _add,
     "Sub": _sub,
     "Mul": _mul,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader.graph import Constant, Operator
-from jcw_core.formats.onnx_reader.translation import Translation, Value
+from jcw_core.formats.onnx_reader.translation import Grouped, Translation, Value
 from jcw_core.network.operations import Shape
+
+Made = Value | list[Value]
+"""The value of an operator's first output, or of each."""
 
 
 def _same(net: Translation, operator: Operator) -> Value:
@@ -25,6 +29,25 @@ def _constant(net: Translation, operator: Operator) -> Value:
         if isinstance(value, (int, float, tuple)):
             return _known(value)
     raise FormatError(f"a constant given by {', '.join(operator.attributes) or 'nothing'}; expected numbers")
+
+
+def _cast(net: Translation, operator: Operator) -> Value:
+    """Of constants, a change of type; values that depend on the image are floats, and stay so."""
+    value, to = net[operator.input(0)], operator.integer("to", _FLOAT)
+    if not isinstance(value, Constant):
+        if to != _FLOAT:
+            raise FormatError(f"turns values into type {to}; only float32, type {_FLOAT}, has a place")
+        return _same(net, operator)
+    if value.values is None or to not in _TYPES:
+        raise FormatError(
+            f"turns a constant into type {to}; only short ones of {sorted(_TYPES)} have a place"
+        )
+    return Constant(value.dims, value.values.astype(_TYPES[to]))
+
+
+_FLOAT = 1
+_TYPES = {1: np.float32, 6: np.int32, 7: np.int64, 10: np.float16, 11: np.float64}
+"""Numpy's types by ONNX's numbers."""
 
 
 def _known(values: object) -> Constant:
@@ -46,7 +69,13 @@ def _gather(net: Translation, operator: Operator) -> Value:
 
 
 def _unsqueeze(net: Translation, operator: Operator) -> Value:
-    """One number as a list of it."""
+    """One number as a list of it, or features as planes of one pixel."""
+    if not isinstance(net[operator.input(0)], Constant):
+        source = net.node(operator.input(0))
+        shape, added = net.shape(source), sorted(net.axes(operator))
+        if len(shape) != 2 or added not in ([2, 3], [-2, -1]):
+            raise FormatError(f"adds the axes {tuple(added)} to {shape}; only features become planes")
+        return net.append(operator, "unflatten", source)
     values = net.integers(operator.input(0))
     if len(values) != 1:
         raise FormatError("only a single number has a place")
@@ -71,13 +100,165 @@ def _flatten(net: Translation, operator: Operator) -> Value:
     return _as(net, operator, (shape[0], prod(shape[1:])))
 
 
+def _transpose(net: Translation, operator: Operator) -> Value:
+    value, order = net[operator.input(0)], operator.integers("perm", ())
+    if not isinstance(value, Grouped) or value.is_turned or order != (0, 2, 1, 3, 4):
+        raise FormatError(f"a transposition to {order}; only that of a channel shuffle has a place")
+    return replace(value, is_turned=True)
+
+
+def _grouped(net: Translation, operator: Operator, value: Grouped) -> Value:
+    shape, target = net.shape(value.source), net.integers(operator.input(1))
+    full = [shape[i] if size in (0, -1) else size for i, size in enumerate(target)]
+    if len(full) != 4 or tuple(full) != shape:
+        raise FormatError(f"turns groups of channels into {target}; only the channels' own shape has a place")
+    if not value.is_turned:
+        return value.source
+    return net.append(operator, "channel_shuffle", value.source, groups=value.groups)
+
+
+def _slice(net: Translation, operator: Operator) -> Value:
+    source = net[operator.input(0)]
+    if isinstance(source, Constant):
+        return _part_of(net, operator)
+    node = net.node(operator.input(0))
+    rank, channels = len(net.shape(node)), net.shape(node)[1]
+    starts, stops, axes, steps = _ranges(net, operator)
+    if rank == 4 and len(axes) == 1 and axes[0] % rank in (2, 3) and steps[0] > 0:
+        return _every(net, operator, node, axes[0] % rank, (starts[0], stops[0], steps[0]))
+    if [axis % rank for axis in axes] != [1] or steps != (1,):
+        raise FormatError(
+            f"takes a part along the axes {axes} in steps of {steps}; only one of channels has a place"
+        )
+    (start, stop) = (min(n + channels if n < 0 else n, channels) for n in (starts[0], stops[0]))
+    return _channels(net, operator, node, start, stop)
+
+
+def _every(
+    net: Translation, operator: Operator, source: str, axis: int, picked: tuple[int, int, int]
+) -> Value:
+    """Every so manyth row or column, from one of the first to the last, as a convolution by channel of ones and zeros."""
+    (_, channels, *_), (start, stop, step) = net.shape(source), picked
+    size = net.shape(source)[axis]
+    if not 0 <= start < step or stop < size:
+        raise FormatError(
+            f"takes pixels {start} to {stop} of {size} in steps of {step}; only whole planes have a place"
+        )
+    kernel, stride = [1, 1], [1, 1]
+    kernel[axis - 2], stride[axis - 2] = start + 1, step
+    ones = np.zeros((channels, 1, *kernel), np.float32)
+    ones[..., -1, -1] = 1
+    return net.append_weighted(
+        operator, "conv2d", source, {"weight": Constant(ones.shape, ones)},
+        out_channels=channels, kernel_size=tuple(kernel), stride=tuple(stride), padding=(0, 0), groups=channels, bias=False,
+    )  # fmt: skip
+
+
+def _part_of(net: Translation, operator: Operator) -> Value:
+    values = net.integers(operator.input(0))
+    starts, stops, _, steps = _ranges(net, operator)
+    return _known(np.array(values[slice(starts[0], stops[0], steps[0])], np.int64))
+
+
+def _ranges(net: Translation, operator: Operator) -> tuple[tuple[int, ...], ...]:
+    """Starts, stops, axes and steps; attributes in old versions, inputs in later ones."""
+    if not operator.has_input(1):
+        starts, stops = (operator.integers(key, ()) for key in ("starts", "ends"))
+        return starts, stops, operator.integers("axes", ()) or tuple(range(len(starts))), (1,) * len(starts)
+    starts, stops = net.integers(operator.input(1)), net.integers(operator.input(2))
+    axes = net.integers(operator.input(3)) if operator.has_input(3) else tuple(range(len(starts)))
+    return (
+        starts,
+        stops,
+        axes,
+        net.integers(operator.input(4)) if operator.has_input(4) else (1,) * len(starts),
+    )
+
+
+def _channels(net: Translation, operator: Operator, source: str, start: int, stop: int) -> str:
+    if (start, stop) == (0, net.shape(source)[1]):
+        return source
+    return net.append(operator, "slice", source, start=start, stop=stop)
+
+
+def _split(net: Translation, operator: Operator) -> Made:
+    source, count = net.node(operator.input(0)), len(operator.outputs)
+    rank, channels = len(net.shape(source)), net.shape(source)[1]
+    if operator.integer("axis", 0) % rank != 1:
+        raise FormatError(
+            f"splits along axis {operator.integer('axis', 0)}; only channels, axis 1, have a place"
+        )
+    each = -(-channels // count)
+    sizes = net.integers(operator.input(1)) if operator.has_input(1) else operator.integers("split", ())
+    sizes = sizes or tuple(min(each, channels - i * each) for i in range(count))
+    if sum(sizes) != channels or len(sizes) != count:
+        raise FormatError(f"splits {channels} channels into {sizes}")
+    stops = np.cumsum(sizes).tolist()
+    return [
+        _channels(net, operator, source, stop - size, stop) for size, stop in zip(sizes, stops, strict=True)
+    ]
+
+
+def _resize(net: Translation, operator: Operator) -> Value:
+    source = net.node(operator.input(0))
+    mode, how = (
+        operator.attributes.get(*key)
+        for key in (("mode", "nearest"), ("coordinate_transformation_mode", "half_pixel"))
+    )
+    if operator.op == "Upsample":
+        how = "asymmetric"
+    factors = _factors(net, operator, source)
+    rounding = operator.attributes.get("nearest_mode", "round_prefer_floor")
+    # By whole factors all of these pick the same pixels.
+    fits = how == "asymmetric" and (rounding == "floor" or operator.op == "Upsample")
+    if mode == "nearest" and (
+        fits or (how in ("half_pixel", "pytorch_half_pixel") and rounding == "round_prefer_floor")
+    ):
+        return net.append(operator, "resize_nearest", source, scale=factors)
+    if mode == "linear" and how in ("half_pixel", "pytorch_half_pixel"):
+        return net.append(operator, "resize_bilinear", source, scale=factors)
+    raise FormatError(f"resizes by {mode} with {how} ({rounding}), which has no place")
+
+
+def _depth_to_space(net: Translation, operator: Operator) -> Value:
+    if (mode := operator.attributes.get("mode", "DCR")) != "CRD":
+        raise FormatError(f"mode is {mode}; only CRD, the order of a pixel shuffle, has a place")
+    source, factor = net.node(operator.input(0)), operator.integer("blocksize", 1)
+    return net.append(operator, "pixel_shuffle", source, factor=factor)
+
+
+def _factors(net: Translation, operator: Operator, source: str) -> tuple[int, int]:
+    shape = net.shape(source)
+    place = 1 if operator.op == "Upsample" or (not operator.has_input(2) and len(operator.inputs) == 2) else 2
+    if operator.has_input(3):
+        sizes = net.integers(operator.input(3))
+        found = [wanted / size for wanted, size in zip(sizes, shape, strict=True)]
+    else:
+        values = net.constant(operator.input(place)).values
+        found = [] if values is None else [float(v) for v in values.reshape(-1)]
+    if len(found) != 4 or found[:2] != [1, 1] or any(v < 1 or v != round(v) for v in found):
+        raise FormatError(f"resizes by {found}; only whole factors of height and width have a place")
+    return round(found[2]), round(found[3])
+
+
 def _reshape(net: Translation, operator: Operator) -> Value:
-    shape, wanted = net.shape(net.node(operator.input(0))), net.integers(operator.input(1))
-    # 0 keeps a size, -1 is what remains.
+    if isinstance(value := net[operator.input(0)], Grouped):
+        return _grouped(net, operator, value)
+    wanted = net.integers(operator.input(1))
+    if isinstance(value, Constant):
+        target = _sizes(value.dims, wanted)
+        if prod(target) != prod(value.dims):
+            raise FormatError(f"turns a constant of shape {value.dims} into {target}")
+        return Constant(target, None if value.values is None else value.values.reshape(target))
+    return _as(net, operator, _sizes(net.shape(net.node(operator.input(0))), wanted))
+
+
+def _sizes(shape: Shape, wanted: Sequence[int]) -> Shape:
+    """The target of a Reshape: 0 keeps a size, -1 is what remains."""
     target = [shape[i] if size == 0 and i < len(shape) else size for i, size in enumerate(wanted)]
     if target.count(-1) == 1:
         target[target.index(-1)] = prod(shape) // max(-prod(target), 1)
-    return _as(net, operator, target)
+    return tuple(target)
 
 
 def _squeeze(net: Translation, operator: Operator) -> Value:
@@ -95,20 +276,31 @@ def _as(net: Translation, operator: Operator, target: Sequence[int] | Shape) -> 
     shape = net.shape(source)
     if tuple(target) == shape:
         return source
+    if len(target) == 5 and len(shape) == 4 and (target[0], *target[3:]) == (shape[0], *shape[2:]):
+        return Grouped(source, target[1])
+    if tuple(target) == (*shape, 1, 1):
+        return net.append(operator, "unflatten", source)
     if tuple(target) != (shape[0], prod(shape[1:])):
         raise FormatError(f"turns the shape {shape} into {tuple(target)}; only flattening has a place")
     return net.append(operator, "flatten", source)
 
 
-SHAPES: Mapping[str, Callable[[Translation, Operator], Value]] = {
+SHAPES: Mapping[str, Callable[[Translation, Operator], Made]] = {
+    "Cast": _cast,
     "Concat": _concat,
     "Constant": _constant,
+    "DepthToSpace": _depth_to_space,
     "Dropout": _same,
     "Flatten": _flatten,
     "Gather": _gather,
     "Identity": _same,
     "Reshape": _reshape,
+    "Resize": _resize,
     "Shape": _shape,
+    "Slice": _slice,
+    "Split": _split,
     "Squeeze": _squeeze,
+    "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
+    "Upsample": _resize,
 }

@@ -17,7 +17,7 @@ from jcw_core.network.operations import OPERATIONS, Attribute, Attributes, Shape
 
 _LONGEST = 100
 """Characters of a node's name."""
-WEIGHTED = ("Conv", "Gemm", "MatMul", "BatchNormalization")
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization")
 """Operators whose second input is a weight."""
 
 
@@ -56,11 +56,20 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Grouped:
+    """The planes of a node with its channels taken apart into groups, (groups, channels per group), or the other way round."""
+
+    source: str
+    groups: int
+    is_turned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """A value that has no place, which was said where it was made."""
 
 
-Value = str | Constant | Part | Lost
+Value = str | Constant | Part | Grouped | Lost
 """A node of the network by name, a constant, or a part of a node to come."""
 
 
@@ -98,6 +107,10 @@ class Translation:
         assert not isinstance(value, Lost)
         if isinstance(value, Constant):
             raise FormatError(f"reads the constant {name!r}; expected a value that depends on the input")
+        if isinstance(value, Grouped):
+            raise FormatError(
+                f"reads {name!r}, whose channels lie in groups; only a channel shuffle has a place"
+            )
         if isinstance(value, Part):
             made = self._values[name] = self.make(value)
             return made

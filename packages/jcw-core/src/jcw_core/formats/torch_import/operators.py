@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from math import inf, prod
 from typing import Any
 
 import torch
 
 from jcw_core.formats.torch_import.exported import Operator
-from jcw_core.formats.torch_import.translation import Obstacle, Padded, Translation, Value
+from jcw_core.formats.torch_import.translation import Grouped, Obstacle, Padded, Translation, Value
 from jcw_core.formats.windows import with_last_windows
+from jcw_core.network.node import LARGEST
+from jcw_core.network.operations import LARGEST_FLOAT
 
 _Pair = tuple[int, int]
 
@@ -45,6 +49,34 @@ def _conv2d(net: Translation, operator: Operator) -> Value:
         out_channels=len(weight), kernel_size=_pair(weight.shape[2:]), stride=_pair(a["stride"]),
         padding=_sum_of(outer, padding), groups=int(a["groups"]), bias="bias" in weights,
     )  # fmt: skip
+
+
+def _conv_transpose(net: Translation, operator: Operator) -> Value:
+    """One whose windows do not overlap: a 1 x 1 convolution that makes the pixels of each square as channels."""
+    a = operator.arguments
+    source, weight = net.node(a["input"]), net.constant(a["weight"])
+    stride, kernel = _pair(a["stride"]), _pair(weight.shape[2:])
+    plain = not any((*_pair(a["padding"]), *_pair(a["output_padding"]))) and _pair(a["dilation"]) == (1, 1)
+    if not plain or a["groups"] != 1 or stride != kernel or stride[0] != stride[1]:
+        raise Obstacle(
+            f"a transposed convolution with a kernel {kernel} and stride {stride} has no place in a network; one whose "
+            "kernel is its stride, square, without padding and groups, has"
+        )
+    inputs, outputs, factor = *weight.shape[:2], stride[0]
+    made = int(outputs) * factor**2
+    weights = {"weight": weight.permute(1, 2, 3, 0).reshape(made, inputs, 1, 1)}
+    if a["bias"] is not None:
+        weights["bias"] = net.constant(a["bias"]).repeat_interleave(factor**2)
+    point = net.append_weighted(
+        operator, a["weight"], "conv2d", source, weights,
+        out_channels=made, kernel_size=(1, 1), stride=(1, 1), padding=(0, 0), groups=1, bias="bias" in weights,
+    )  # fmt: skip
+    return net.append(operator, "pixel_shuffle", point, factor=factor)
+
+
+def _pixel_shuffle(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    return net.append(operator, "pixel_shuffle", net.node(a["self"]), factor=int(a["upscale_factor"]))
 
 
 def _linear(net: Translation, operator: Operator) -> Value:
@@ -82,7 +114,107 @@ def _clip(net: Translation, operator: Operator) -> Value:
     low, high = (a["min_val"], a["max_val"]) if "min_val" in a else (a["min"], a["max"])
     if low == 0 and high in (6, None):
         return net.append(operator, "relu6" if high else "relu", net.node(a["self"]))
-    raise Obstacle(f"a clip to {low} and {high} has no place in a network; 0 and 6 has")
+    limits = [-LARGEST_FLOAT if low is None else float(low), LARGEST_FLOAT if high is None else float(high)]
+    return net.append(
+        operator,
+        "clip",
+        net.node(a["self"]),
+        low=max(limits[0], -LARGEST_FLOAT),
+        high=min(limits[1], LARGEST_FLOAT),
+    )
+
+
+def _leaky_relu(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    return net.append(operator, "leaky_relu", net.node(a["self"]), slope=float(a["negative_slope"]))
+
+
+def _elu(net: Translation, operator: Operator) -> Value:
+    _only(operator, scale=1, input_scale=1)
+    return net.append(
+        operator, "elu", net.node(operator.arguments["self"]), alpha=float(operator.arguments["alpha"])
+    )
+
+
+def _prelu(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    source, weight = net.node(a["self"]), net.constant(a["weight"])
+    channels = net.builder.channels(source)
+    return net.append_weighted(
+        operator, a["weight"], "prelu", source, {"weight": weight.reshape(-1).expand(channels)}
+    )
+
+
+def _softmax(net: Translation, operator: Operator) -> Value:
+    axis, rank = operator.arguments["dim"], len(operator.shape)
+    if axis % rank != 1:
+        raise Obstacle(f"a softmax along axis {axis} has no place in a network; along channels has")
+    return net.append(operator, "softmax", net.node(operator.arguments["self"]))
+
+
+def _channels(net: Translation, operator: Operator, start: int, stop: int) -> Value:
+    a, source = operator.arguments, net.node(operator.arguments["self"])
+    rank, channels = len(net.builder.shape(source)) + 1, net.builder.channels(source)
+    if a["dim"] % rank != 1:
+        size = (1, *net.builder.shape(source))[a["dim"] % rank]
+        if start == 0 and stop >= size:
+            return source
+        raise Obstacle(f"a part along axis {a['dim']} has no place in a network; one of channels has")
+    start, stop = (min(n + channels if n < 0 else n, channels) for n in (start, stop))
+    if (start, stop) == (0, channels):
+        return source
+    return net.append(operator, "slice", source, start=start, stop=stop)
+
+
+def _slice(net: Translation, operator: Operator) -> Value:
+    _only(operator, step=1)
+    a = operator.arguments
+    return _channels(net, operator, a["start"] or 0, LARGEST if a["end"] is None else a["end"])
+
+
+def _narrow(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    return _channels(net, operator, a["start"], a["start"] + a["length"])
+
+
+def _split(net: Translation, operator: Operator) -> Value:
+    a, channels = operator.arguments, net.builder.channels(net.node(operator.arguments["self"]))
+    sizes = a.get("split_size", a.get("split_sizes"))
+    if operator.op == "chunk":
+        sizes = -(-channels // a["chunks"])
+    if isinstance(sizes, int):
+        sizes = [min(sizes, channels - start) for start in range(0, channels, sizes)]
+    stops = list(accumulate(sizes))
+    return [_channels(net, operator, stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
+
+
+def _item(net: Translation, operator: Operator) -> Value:
+    values, index = net.value(operator.arguments["0"]), operator.arguments["1"]
+    if not isinstance(values, list):
+        raise Obstacle("takes one of several values, and there is one")
+    return values[index]  # type: ignore[no-any-return]
+
+
+def _transpose(net: Translation, operator: Operator) -> Value:
+    a, value = operator.arguments, net.value(operator.arguments["self"])
+    if isinstance(value, Grouped) and {a["dim0"] % 5, a["dim1"] % 5} == {1, 2} and not value.is_turned:
+        return replace(value, is_turned=True)
+    raise Obstacle("a transposition has no place in a network; that of a channel shuffle has")
+
+
+def _shuffle(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    return net.append(operator, "channel_shuffle", net.node(a["self"]), groups=int(a["groups"]))
+
+
+def _resize(op: str, net: Translation, operator: Operator) -> Value:
+    _only(operator, align_corners=False)
+    source = net.node(operator.arguments.get("input", operator.arguments.get("self")))
+    (_, height, width), (rows, columns) = net.builder.shape(source), operator.shape[2:]
+    if rows % height or columns % width:
+        raise Obstacle(f"a change of size from {(height, width)} to {(rows, columns)} is by no whole factor")
+    factors = rows // height, columns // width
+    return source if factors == (1, 1) else net.append(operator, op, source, scale=factors)
 
 
 def _sum(net: Translation, operator: Operator) -> Value:
@@ -201,14 +333,35 @@ def _mean(net: Translation, operator: Operator) -> Value:
 
 
 def _reshaped(net: Translation, operator: Operator) -> Value:
-    source = net.node(operator.arguments.get("self", operator.arguments.get("input")))
+    argument = operator.arguments.get("self", operator.arguments.get("input"))
+    value = net.value(argument)
+    if isinstance(value, Grouped):
+        if operator.shape[1:] != net.builder.shape(value.source):
+            raise Obstacle("groups of channels have no place in a network; those of a channel shuffle have")
+        if not value.is_turned:
+            return value.source
+        return net.append(operator, "channel_shuffle", value.source, groups=value.groups)
+    source = net.node(argument)
     shape, wanted = net.builder.shape(source), operator.shape[1:]
     if wanted == shape:
         return source
     # Torch keeps an axis of one element where the network's vectors have none, as when axes go one by one.
     if [size for size in wanted if size != 1] == [prod(shape)] and wanted[0] != 1 and len(wanted) < 3:
         return net.append(operator, "flatten", source)
+    if len(shape) == 3 and len(wanted) == 4 and wanted[2:] == shape[1:]:
+        return Grouped(source, wanted[0])
+    if wanted == (*shape, 1, 1):
+        return net.append(operator, "unflatten", source)
     raise Obstacle(f"a change of shape from {shape} to {wanted} has no place in a network; a flat one has")
+
+
+def _expanded(net: Translation, operator: Operator) -> Value:
+    """One value per channel as often as there are pixels: products take it as it is."""
+    source = net.node(operator.arguments["self"])
+    shape, wanted = net.builder.shape(source), operator.shape[1:]
+    if wanted != shape and (len(shape) != 3 or shape[1:] != (1, 1) or wanted[:1] != shape[:1]):
+        raise Obstacle(f"{shape} repeated to {wanted} has no place in a network; one value per channel has")
+    return source
 
 
 def _unchanged(net: Translation, operator: Operator) -> Value:
@@ -220,6 +373,8 @@ def _unchanged(net: Translation, operator: Operator) -> Value:
 
 OPERATORS: Mapping[str, Callable[[Translation, Operator], Value]] = {
     "conv2d": _conv2d,
+    "conv_transpose2d": _conv_transpose,
+    "pixel_shuffle": _pixel_shuffle,
     "linear": _linear,
     "batch_norm": _batch_norm,
     **{
@@ -236,8 +391,22 @@ OPERATORS: Mapping[str, Callable[[Translation, Operator], Value]] = {
     "avg_pool2d": _avg_pool,
     "adaptive_avg_pool2d": _adaptive_pool,
     "mean": _mean,
+    "leaky_relu": _leaky_relu,
+    "elu": _elu,
+    "prelu": _prelu,
+    "_prelu_kernel": _prelu,
+    "softmax": _softmax,
+    "slice": _slice,
+    "narrow": _narrow,
+    **dict.fromkeys(("split", "split_with_sizes", "chunk"), _split),
+    "getitem": _item,
+    "transpose": _transpose,
+    **dict.fromkeys(("channel_shuffle", "native_channel_shuffle"), _shuffle),
+    "upsample_nearest2d": partial(_resize, "resize_nearest"),
+    "upsample_bilinear2d": partial(_resize, "resize_bilinear"),
     **dict.fromkeys(("pad", "constant_pad_nd"), _pad),
-    **dict.fromkeys(("flatten", "view", "reshape", "squeeze", "unsafe_view"), _reshaped),
+    **dict.fromkeys(("flatten", "view", "reshape", "squeeze", "unsqueeze", "unsafe_view"), _reshaped),
+    **dict.fromkeys(("expand", "expand_as"), _expanded),
     **dict.fromkeys(("dropout", "feature_dropout", "alias", "clone", "contiguous", "detach"), _unchanged),
 }
 """By operator, without its overload. What is not here is an obstacle, and is named."""

@@ -40,8 +40,17 @@ class Padded:
     fill: float
 
 
-Value = str | Tensor | Padded | list[Any] | None
-"""A node of the network by name, a tensor that does not depend on the image, one to be padded, several values, or what
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """The planes of a node with its channels taken apart into groups, (groups, channels per group), or the other way round."""
+
+    source: str
+    groups: int
+    is_turned: bool = False
+
+
+Value = str | Tensor | Padded | Grouped | list[Any] | None
+"""A node of the network by name, a tensor that does not depend on the image, one to be padded or shuffled, several values, or what
 had no place."""
 
 

@@ -1,0 +1,152 @@
+// Operations without kernels of their own, by plain loops that are the same on every machine.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "steps/binder.hpp"
+
+namespace jcw {
+namespace {
+
+// Where an operation reads and writes, and what it is.
+struct Call {
+  View in, out;
+  Unit unit;
+
+  const float* source(int channel, int y) const { return in.data + channel * in.plane + y * in.row; }
+  float* target(int channel, int y) const { return out.data + channel * out.plane + y * out.row; }
+};
+
+using Body = void (*)(const Call&, Range);
+
+// Calls value(x, channel) for every pixel of some channels.
+template <class Value>
+void pointwise(const Call& call, Range channels, const Value& value) {
+  for (int c = channels.begin; c < channels.end; ++c)
+    for (int y = 0; y < call.unit.out.height; ++y) {
+      const float* const from = call.source(c, y);
+      std::transform(from, from + call.unit.out.width, call.target(c, y), [&](float x) { return value(x, c); });
+    }
+}
+
+void clip(const Call& call, Range channels) {
+  pointwise(call, channels, [&](float x, int) { return std::min(std::max(x, call.unit.low), call.unit.high); });
+}
+
+void leaky_relu(const Call& call, Range channels) {
+  pointwise(call, channels, [&](float x, int) { return x < 0 ? x * call.unit.slope : x; });
+}
+
+void elu(const Call& call, Range channels) {
+  pointwise(call, channels, [&](float x, int) { return x < 0 ? call.unit.slope * std::expm1(x) : x; });
+}
+
+void prelu(const Call& call, Range channels) {
+  pointwise(call, channels, [&](float x, int c) { return x < 0 ? x * call.unit.weight[static_cast<std::size_t>(c)] : x; });
+}
+
+// Channel `from` of the input into channel `to` of the output.
+void copy_plane(const Call& call, int from, int to) {
+  for (int y = 0; y < call.unit.out.height; ++y) std::copy_n(call.source(from, y), call.unit.out.width, call.target(to, y));
+}
+
+void slice_channels(const Call& call, Range channels) {
+  for (int c = channels.begin; c < channels.end; ++c) copy_plane(call, call.unit.start + c, c);
+}
+
+void shuffle(const Call& call, Range channels) {
+  const int groups = call.unit.groups, each = call.unit.in.channels / groups;
+  for (int c = channels.begin; c < channels.end; ++c) copy_plane(call, c % groups * each + c / groups, c);
+}
+
+void resize_nearest(const Call& call, Range channels) {
+  for (int c = channels.begin; c < channels.end; ++c)
+    for (int y = 0; y < call.unit.out.height; ++y) {
+      const float* const from = call.source(c, y / call.unit.scale.y);
+      float* const to = call.target(c, y);
+      for (int x = 0; x < call.unit.out.width; ++x) to[x] = from[x / call.unit.scale.x];
+    }
+}
+
+void pixel_shuffle(const Call& call, Range channels) {
+  const int factor = call.unit.scale.y;
+  for (int c = channels.begin; c < channels.end; ++c)
+    for (int y = 0; y < call.unit.out.height; ++y) {
+      float* const to = call.target(c, y);
+      for (int x = 0; x < call.unit.out.width; ++x)
+        to[x] = call.source((c * factor + y % factor) * factor + x % factor, y / factor)[x / factor];
+    }
+}
+
+// The two pixels between which an output pixel lies along one axis, and how far from the first one.
+struct Between {
+  int first, second;
+  float share;
+
+  static Between of(int out, int scale, int size) {
+    const float at = std::max((static_cast<float>(out) + 0.5f) / static_cast<float>(scale) - 0.5f, 0.0f);
+    const int first = std::min(static_cast<int>(at), size - 1);
+    return {first, std::min(first + 1, size - 1), at - static_cast<float>(first)};
+  }
+};
+
+void resize_bilinear(const Call& call, Range channels) {
+  const Unit& u = call.unit;
+  for (int c = channels.begin; c < channels.end; ++c)
+    for (int y = 0; y < u.out.height; ++y) {
+      const Between rows = Between::of(y, u.scale.y, u.in.height);
+      const float* const above = call.source(c, rows.first);
+      const float* const below = call.source(c, rows.second);
+      float* const to = call.target(c, y);
+      for (int x = 0; x < u.out.width; ++x) {
+        const Between columns = Between::of(x, u.scale.x, u.in.width);
+        const auto mixed = [&](const float* row) {
+          return row[columns.first] + (row[columns.second] - row[columns.first]) * columns.share;
+        };
+        to[x] = mixed(above) + (mixed(below) - mixed(above)) * rows.share;
+      }
+    }
+}
+
+// Over the channels of some rows.
+void softmax(const Call& call, Range rows) {
+  const int channels = call.unit.out.channels;
+  for (int y = rows.begin; y < rows.end; ++y)
+    for (int x = 0; x < call.unit.out.width; ++x) {
+      float most = call.source(0, y)[x], sum = 0.0f;
+      for (int c = 1; c < channels; ++c) most = std::max(most, call.source(c, y)[x]);
+      for (int c = 0; c < channels; ++c) sum += call.target(c, y)[x] = std::exp(call.source(c, y)[x] - most);
+      for (int c = 0; c < channels; ++c) call.target(c, y)[x] /= sum;
+    }
+}
+
+Body body_of(Op op) {
+  switch (op) {
+    case Op::clip: return clip;
+    case Op::leaky_relu: return leaky_relu;
+    case Op::elu: return elu;
+    case Op::prelu: return prelu;
+    case Op::softmax: return softmax;
+    case Op::slice: return slice_channels;
+    case Op::channel_shuffle: return shuffle;
+    case Op::resize_nearest: return resize_nearest;
+    case Op::pixel_shuffle: return pixel_shuffle;
+    case Op::resize_bilinear: return resize_bilinear;
+    default: throw std::logic_error("an operation without loops");
+  }
+}
+
+}  // namespace
+
+Step make_portable(const Binder& binder, const Operation& o) {
+  const Unit& unit = binder.unit(o);
+  const auto call = std::make_shared<Call>(Call{binder.view(o.reads[0]), binder.view(o.write), unit});
+  const int count = unit.op == Op::softmax ? unit.out.height : unit.out.channels;
+  Step step;
+  step.kernel = "portable";
+  step.run = [call, body = body_of(unit.op), count](int part, int parts) { body(*call, slice(count, part, parts)); };
+  return step;
+}
+
+}  // namespace jcw
