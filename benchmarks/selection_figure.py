@@ -57,6 +57,11 @@ def summary(rows: list[Row]) -> str:
         lines.append(f"{network}: true error at each budget, hypervolume as a share of the bound's")
         for name, errors, share in budgeted(rows, network):
             lines.append(f"  {name:36}" + "  ".join(f"{error:.4f}" for error in errors) + f"  {share:.3f}")
+    for row in rows:
+        if row["search"] == "one generation":
+            lines.append(
+                f"one plain generation beside its objectives: {row['median_ms']:.1f} ms, {row['largest_ms']:.1f} at most"
+            )
     lines.append("noise, strategy: hypervolume of front and last population; latency quartiles")
     for mode, strategy, front, population, quartiles in selected(rows):
         shares = "  ".join(f"{q:.2f}" for q in quartiles)
