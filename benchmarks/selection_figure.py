@@ -11,26 +11,31 @@ from harness import Row, subplots
 MODES = ("reestimated", "kept", "none")
 
 
-def budgeted(rows: list[Row], network: str) -> Iterator[tuple[str, list[float], float]]:
-    """Of each search of a network: its name, mean true error at each budget, mean hypervolume over the bound's.
+def budgeted(rows: list[Row], network: str) -> Iterator[tuple[Row, list[float], float]]:
+    """Of each search of a network: one of its rows, mean true error at each budget, hypervolume over the bound's.
 
     An error is NaN where a search of some seed had nothing within the budget.
     """
     own = [row for row in rows if row["network"] == network and "errors" in row]
     (best,) = (row for row in own if row["search"] == "bound")
-    names = dict.fromkeys(map(name_of, own))
-    for name in names:
-        found = [row for row in own if name_of(row) == name]
+    groups: dict[str, list[Row]] = {}
+    for row in sorted(own, key=lambda row: row.get("noise", -1)):
+        groups.setdefault(name_of(row), []).append(row)
+    for found in groups.values():
         errors = np.array([row["errors"] for row in found], dtype=np.float64).mean(axis=0)
-        yield name, errors.tolist(), float(np.mean([r["hypervolume"] for r in found]) / best["hypervolume"])
+        yield (
+            found[0],
+            errors.tolist(),
+            float(np.mean([r["hypervolume"] for r in found]) / best["hypervolume"]),
+        )
 
 
 def name_of(row: Row) -> str:
     """A search in words, without its seed."""
     if row["search"] == "bound":
-        return "bound"
-    variant = "" if row["variant"] == "joint" else f" {row['variant']}"
-    return f"noise {row['noise']:g}, {row['search']}{variant}, {row['evaluations']}"
+        return "bound |  | "
+    variant = "" if row["variant"] == "joint" else f", {row['variant']}"
+    return f"{row['search']}{variant} | {row['noise']:g} | {row['evaluations']:,}"
 
 
 def selected(rows: list[Row]) -> Iterator[tuple[str, str, float, float, list[float]]]:
@@ -41,26 +46,33 @@ def selected(rows: list[Row]) -> Iterator[tuple[str, str, float, float, list[flo
         front, population = (
             float(np.mean([row[f"{kind}_hypervolume"] for row in found])) for kind in ("front", "population")
         )
-        yield (
-            mode,
-            strategy,
-            front,
-            population,
-            np.mean([r["latency_quartiles"] for r in found], axis=0).tolist(),
-        )
+        quartiles = np.mean([row["latency_quartiles"] for row in found], axis=0)
+        yield mode, strategy, front, population, quartiles.tolist()
 
 
 def summary(rows: list[Row]) -> str:
-    """Tables for people: means over the seeds."""
+    """The tables of the results page: means over the seeds."""
     lines = []
     for network in dict.fromkeys(row["network"] for row in rows):
-        lines.append(f"{network}: true error at each budget, hypervolume as a share of the bound's")
-        for name, errors, share in budgeted(rows, network):
-            lines.append(f"  {name:36}" + "  ".join(f"{error:.4f}" for error in errors) + f"  {share:.3f}")
-    lines.append("noise, strategy: hypervolume of front and last population; latency quartiles")
+        best = next(row for row in rows if row["network"] == network and row["search"] == "bound")
+        budgets = " | ".join(f"{budget:.3g} ms" for budget in best["budgets_ms"])
+        lines += ["", f"| {network} | noise | evaluations | {budgets} | hypervolume |", "|---" * 9 + "|"]
+        for row, errors, share in budgeted(rows, network):
+            cells = " | ".join("-" if np.isnan(error) else f"{error:.4f}" for error in errors)
+            lines.append(f"| {name_of(row)} | {cells} | {share:.1%} |")
+    lines += [
+        "",
+        "| noise | selection | front | last population | quartiles of its latencies |",
+        "|---" * 5 + "|",
+    ]
     for mode, strategy, front, population, quartiles in selected(rows):
-        shares = "  ".join(f"{q:.2f}" for q in quartiles)
-        lines.append(f"  {mode:12} {strategy:13} {front:.3f}  {population:.3f}   {shares}")
+        shares = ", ".join(f"{q:.2f}" for q in quartiles)
+        lines.append(f"| {mode} | {strategy} | {front:.3f} | {population:.3f} | {shares} |")
+    lines += [
+        f"One plain generation of 64 and 64: {row['median_ms']:.1f} ms beside its objectives."
+        for row in rows
+        if row["search"] == "one generation"
+    ]
     return "\n".join(lines)
 
 
@@ -77,11 +89,12 @@ def _draw_distances(axes: Any, rows: list[Row], networks: list[str]) -> None:
     budgets = {row["network"]: row["budgets_ms"] for row in rows if row["search"] == "bound"}
     best = {network: next(budgeted(rows, network))[1] for network in networks}
     for axis, noise in zip(axes, (0.0, 0.014, 0.03), strict=True):
-        for name, errors, _ in budgeted(rows, "resnet18"):
-            if name.startswith(f"noise {noise:g},"):
-                assisted = "assisted" in name
+        for row, errors, _ in budgeted(rows, "resnet18"):
+            if row.get("noise") == noise:
                 gap = np.maximum(np.subtract(errors, best["resnet18"]), 1e-4)
-                axis.plot(budgets["resnet18"], gap, "o-" if assisted else "s--", label=name.split(", ", 1)[1])
+                style = "o-" if row["search"] == "assisted" else "s--"
+                search, _, evaluations = name_of(row).split(" | ")
+                axis.plot(budgets["resnet18"], gap, style, label=f"{search}, {evaluations}")
         axis.set(
             title=f"ResNet-18, noise {noise:g}", xlabel="latency budget (ms)",
             ylabel="true error above the bound", yscale="log",

@@ -1,12 +1,16 @@
 """The pages that tell what was measured tell what ``docs/results`` holds."""
 
+import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
+sys.path.insert(0, str(ROOT / "benchmarks"))
+FIGURE = importlib.import_module("selection_figure")
 PAGE = (RESULTS / "README.md").read_text(encoding="utf-8")
 
 
@@ -65,7 +69,11 @@ def latency():
             )
 
 
-@pytest.mark.parametrize("rows", [networks, geometric_mean, threads, layers, arm_model, latency])
+def selection():
+    yield from filter(None, FIGURE.summary(read("selection")["rows"]).splitlines())
+
+
+@pytest.mark.parametrize("rows", [networks, geometric_mean, threads, layers, arm_model, latency, selection])
 def test_the_page_has_every_row(rows):
     expected = list(rows())
     assert expected

@@ -183,7 +183,8 @@ def test_end_to_end_runs_on_a_busy_machine_are_repeated(
     busy = range(2, 5)
     found = check_on(Disturbed(), table, space, tmp_path).to_dict()
     assert len(calls) == 9 + 3
-    assert found["max_error"] < 0.02
+    undisturbed = check_on(SyntheticDevice(), table, space, tmp_path).to_dict()
+    assert found["max_error"] == undisturbed["max_error"] < 0.03
     calls.clear()
     busy = range(4, 99)
     assert check_on(Disturbed(), table, space, tmp_path).to_dict()["bias"] < -0.5

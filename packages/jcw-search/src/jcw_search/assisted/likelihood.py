@@ -1,4 +1,4 @@
-"""The kernel under which values are the most likely, of a small grid."""
+"""The kernels under which values are the most likely, of a small grid."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ _LENGTHS = (0.3, 0.6, 1.0)
 _JOINT_LENGTHS = (2.0, 4.0)
 _JOINT_WEIGHTS = (0.2, 1.0)
 _NOISES = np.array([1e-7, 1e-5, 1e-4, *10.0 ** np.arange(-3, 1.1, 0.5)])
+_ALIKE = 20.0
+"""Twice the logarithm of how much less likely a kernel may be than the best, and still have a say."""
+
 _ROUNDS = 2
 """Times that the weights of the variables are set to the variance that each explains."""
 
@@ -20,27 +23,33 @@ _FLOOR = 0.2
 """Share of the weights that all variables have alike, so that none is lost for good."""
 
 
-def likeliest(x_nd: Floats, y_n: Floats) -> Kernel:
-    """The kernel of the grid with the largest marginal likelihood, its variance set to the best.
+def likely(x_nd: Floats, y_n: Floats) -> list[Kernel]:
+    """The likeliest kernel of each length, the best first, without those that are far less likely.
 
     Args:
         x_nd: positions of variables in [0, 1].
         y_n: values with mean 0 and variance about 1.
     """
-    best, found = np.inf, None
+    found = []
     for length in _LENGTHS:
         own = features(x_nd, length)
         weights = _relevance(own, y_n)
         alone = weighted(own, weights)
-        alone = alone @ alone.T
-        for joint_length, joint_weight in product(_JOINT_LENGTHS, _JOINT_WEIGHTS):
-            costs = _costs(*np.linalg.eigh(alone + joint_weight * joint(x_nd, x_nd, joint_length)), y_n)
-            if costs.min() < best:
-                best = costs.min()
-                noise = float(_NOISES[costs.argmin()])
-                found = Kernel(length, weights, joint_length, joint_weight, noise)
-    assert found is not None
-    return found
+        found.append(_likeliest(alone @ alone.T, length, weights, x_nd, y_n))
+    found.sort(key=lambda pair: pair[0])
+    return [kernel for cost, kernel in found if cost <= found[0][0] + _ALIKE]
+
+
+def _likeliest(
+    alone: Floats, length: float, weights: Floats, x_nd: Floats, y_n: Floats
+) -> tuple[float, Kernel]:
+    """The cost and kernel of the best joint part and noise beside ``alone``, (n, n)."""
+    tried = []
+    for joint_length, joint_weight in product(_JOINT_LENGTHS, _JOINT_WEIGHTS):
+        costs = _costs(*np.linalg.eigh(alone + joint_weight * joint(x_nd, x_nd, joint_length)), y_n)
+        noise = float(_NOISES[costs.argmin()])
+        tried.append((float(costs.min()), Kernel(length, weights, joint_length, joint_weight, noise)))
+    return min(tried, key=lambda pair: pair[0])
 
 
 def likeliest_noise(covariance: Floats, shape_n: Floats, y_n: Floats) -> float:
