@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from jcw_core.cli.main import build
 from jcw_core.hookspecs import hookimpl
 from jcw_core.registry import Registry
-from jcw_core.run import pipeline
+from jcw_core.run import checks, pipeline
 
 MODEL = {
     "id": "m1", "requested_latency_ms": 1.0, "predicted_latency_ms": 1.0, "measured_latency_ms": 1.0,
@@ -71,7 +71,7 @@ def test_show_and_the_end_of_a_run(
         context.path("report.json").write_text(json.dumps({**REPORT, **found}))
 
     monkeypatch.setattr(pipeline, "plan", lambda *_: [])
-    monkeypatch.setattr(pipeline, "check", lambda *_: None)
+    monkeypatch.setattr(checks, "check", lambda *_: [])
     monkeypatch.setattr(pipeline, "run", write)
     recipe = tmp_path / "r.toml"
     recipe.write_text('network = { backbone = "resnet18" }\ndata = { name = "fashion_mnist", path = "." }\n')

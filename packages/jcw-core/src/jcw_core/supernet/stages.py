@@ -44,8 +44,9 @@ class SupernetStage:
 
     def run(self, run: Run) -> Sequence[str]:
         """Train, or collect what pruning after training needs, and write ``supernet.safetensors``."""
+        supernet = implementation("jcw_core.supernet.sharing")
         if run.options(SupernetOptions).mode == "post-training":
             implementation("jcw_core.supernet.post_training").build_database(run)
         else:
-            implementation("jcw_core.supernet.sharing").train_supernet(run)
+            supernet.train_supernet(run)
         return ()
