@@ -67,7 +67,7 @@ def test_show_and_the_end_of_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: dict[str, Any], lines: list[str]
 ) -> None:
     def write(context: Any, *arguments: object) -> None:
-        context.directory.root.mkdir(parents=True)
+        context.directory.root.mkdir(parents=True, exist_ok=True)
         context.path("report.json").write_text(json.dumps({**REPORT, **found}))
 
     monkeypatch.setattr(pipeline, "plan", lambda *_: [])

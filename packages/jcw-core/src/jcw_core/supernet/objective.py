@@ -27,6 +27,7 @@ class SupernetObjective:
 
     def open(self, run: Run) -> Evaluator:
         """Load the supernet and the images. Raises ``RecipeError`` for a distance from a network that is not trained."""
+        trained = implementation("jcw_core.supernet.evaluator")
         if run.options(SupernetOptions).mode == "post-training":
             pruned: Evaluator = implementation("jcw_core.supernet.post_training").PostTrainingEvaluator(
                 run, self.name
@@ -37,7 +38,7 @@ class SupernetObjective:
                 "objectives",
                 "'distance' is from a trained network, so it needs supernet.mode = \"post-training\"",
             )
-        evaluator: Evaluator = implementation("jcw_core.supernet.evaluator").open_evaluator(run, self.name)
+        evaluator: Evaluator = trained.open_evaluator(run, self.name)
         return evaluator
 
 
