@@ -17,9 +17,7 @@ def fault(error: Exception) -> str:
     The innermost function of a plugin is to blame: what it calls was called by it.
     """
     frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    owners = {
-        point.value.split(".")[0]: point.dist.name for point in entry_points(group=PROJECT) if point.dist
-    }
+    owners = {p.module.split(".")[0]: p.dist.name for p in entry_points(group=PROJECT) if p.dist}
     blamed = [(frame, line) for frame, line in frames if _package(frame) in owners] or frames
     frame, line = blamed[-1]
     owner = owners.get(_package(frame), "python")
