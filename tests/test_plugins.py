@@ -149,7 +149,11 @@ def test_the_commands_of_jcw_latency_use_the_plugins(installed: Path, workspace:
             "unknown backbone 'toynot'; there is: mobilenet_v1, mobilenet_v2, resnet18, toynet",
         ),
         ('"fastest"', '"slowest"', "unknown selection strategy 'slowest'; there is: fastest, nsga2, uniform"),
-        ('"pruned"', '"prune"', "unknown objective 'prune'; there is: error, latency, loss, pruned"),
+        (
+            '"pruned"',
+            '"prune"',
+            "unknown objective 'prune'; there is: bytes, distance, error, latency, loss, macs, pruned, weights",
+        ),
     ],
 )
 def test_mistakes_are_one_line(installed: Path, workspace: Path, old: str, new: str, message: str) -> None:

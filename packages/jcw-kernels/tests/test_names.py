@@ -15,7 +15,7 @@ from jcw_core.network.graph import Network, Node
 from jcw_core.network.model import Model
 from jcw_kernels import Program, compile_model, load
 
-FINE = ["conv", "größer", "層", "\U0001f600", "a.b/c:0", "\u2028", "x" * 500]
+FINE = ["conv", "größer", "層", "\U0001f600", "a.b/c:0", "x" * 500]
 WRONG = ["a\0b", "\ud800", "\udfff\ud800", "a\ud83d", "\x1b[31mred", "line\nbreak", "\x7f"]
 
 

@@ -24,7 +24,7 @@ from jcw_core.space.space import Population, SearchSpace
 
 RECIPE = """
 network = { backbone = "resnet18", width = 0.25 }
-data = { name = "nothing" }
+data = { name = "nothing", holdout = 100 }
 search = { algorithm = "plain", population = 4, generations = 1 }
 meter = { factor = FACTOR }
 """

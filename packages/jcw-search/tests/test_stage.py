@@ -37,6 +37,7 @@ backbone = "resnet18"
 width = 0.25
 [data]
 name = "nothing"
+holdout = 100
 [search]
 algorithm = "plain"
 population = 8
@@ -252,8 +253,10 @@ def test_failures_and_values_that_chose_nothing_stand_in_the_front(tmp_path: Pat
     assert f"{len(front.search['failed'])} failed" in details[-1]
     for failed in front.search["failed"]:
         context.space.row(Architecture.from_dict(failed))
+    # The assisted search chooses by its model, which is near its values where there is no noise, and not equal to them.
+    near = 1e-6 if algorithm == "plain" else 1e-3
     for candidate in front.candidates:
-        assert candidate.objectives["error"] == pytest.approx(candidate.estimates["error"] + 0.01)
+        assert candidate.objectives["error"] == pytest.approx(candidate.estimates["error"] + 0.01, abs=near)
     data = SearchSection().data(context)
     assert data is not None
     assert f"{len(front.search['failed'])} more gave no finite value" in SearchSection().html(data)

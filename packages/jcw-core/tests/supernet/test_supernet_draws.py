@@ -52,9 +52,10 @@ def test_draws_are_those_that_the_variant_can_visit(
         assert wide.all()
         assert not dense.all()
     elif variant == "sequential":
-        # A half of the steps is dense, to within six standard deviations.
+        # A half of the steps is dense, to within six standard deviations, and of the others a quarter at most, by the draw.
         steps = dense.reshape(STEPS, -1).all(1)
-        assert abs(steps.mean() - 0.5) < 6 * 0.5 / STEPS**0.5
+        margin = 6 * 0.5 / STEPS**0.5
+        assert 0.5 - margin < steps.mean() < 0.5 + 0.5 * 0.25 + margin
     if variant == "weights" and epoch < channel_epochs:
         assert whole.all()
 
