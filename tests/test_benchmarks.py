@@ -103,7 +103,8 @@ def test_selection(tmp_path):
     assert sorted(bound["errors"], reverse=True) == bound["errors"]
     assert {row["search"] for row in searched} == {"assisted", "plain"}
     for row in searched:
-        assert row["evaluated"] <= row["evaluations"]
+        # The corner of its second phase is one more.
+        assert row["evaluated"] <= row["evaluations"] + (row["variant"] == "sequential")
         assert row["hypervolume"] < bound["hypervolume"]
         for error, best in zip(row["errors"], bound["errors"], strict=True):
             assert error is None or error >= best, "nothing is better than the bound"
