@@ -76,7 +76,7 @@ def test_show_and_the_end_of_a_run(
     recipe = tmp_path / "r.toml"
     recipe.write_text('network = { backbone = "resnet18" }\ndata = { name = "fashion_mnist", path = "." }\n')
     ran = jcw("run", recipe, "--runs", tmp_path / "runs")
-    *said, last = ran.output.splitlines()
+    *said, last = filter(None, ran.output.splitlines())
     assert said == lines
     assert last.startswith("report: ")
     shown = jcw("show", tmp_path / "runs" / "r")
