@@ -20,9 +20,11 @@ SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_s
 """Environment for it: Python itself frees little of what it holds at its end."""
 
 UNDER_EMULATION = tuple(
-    f"--ignore={PACKAGE / 'tests' / name}" for name in ("test_limits.py", "test_growth.py")
+    f"--ignore={PACKAGE / 'tests' / name}"
+    for name in ("test_limits.py", "test_growth.py", "test_processes.py", "test_sizes.py")
 )
-"""An emulator has its own use of memory, and sanitizers reserve more than those tests allow; valgrind runs neither."""
+"""An emulator has its own use of memory and cannot start itself again for another process, and sanitizers reserve more
+than those tests allow; valgrind runs neither."""
 
 UNDER_SANITIZERS = (
     *UNDER_EMULATION,
