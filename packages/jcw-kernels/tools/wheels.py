@@ -23,7 +23,7 @@ UNDER_EMULATION = tuple(
     f"--ignore={PACKAGE / 'tests' / name}"
     for name in ("test_limits.py", "test_growth.py", "test_processes.py", "test_sizes.py")
 )
-"""An emulator has its own use of memory and cannot start itself again for another process, and sanitizers reserve more
+"""An emulator has its own use of memory, and forks and interrupts threads in its own way; sanitizers reserve more memory
 than those tests allow; valgrind runs neither."""
 
 UNDER_SANITIZERS = (
