@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from jcw_core.errors import ArchitectureError
 from jcw_core.network.channel_groups import Coupling, couple
 from jcw_core.network.graph import Network
-from jcw_core.network.shrink import Weights
+from jcw_core.network.shrink import Weights, take_features
 
 Orders = Mapping[str, NDArray[np.intp]]
 """By name of a channel group, its old channels in their new order, (channels,)."""
@@ -38,19 +38,7 @@ def permute_channels(network: Network, weights: Weights, orders: Orders) -> dict
         group = coupling.groups.get(name)
         if group is None or group.fixed or not np.array_equal(np.sort(order), np.arange(group.channels)):
             raise ArchitectureError(f"{network.name}: not an order of the channels of a group {name!r}")
-    permuted = {}
-    for node in network:
-        rows = features_in_order(coupling, node.name, orders)
-        for key in ("weight", "bias", "running_mean", "running_var"):
-            array = weights.get(f"{node.name}.{key}")
-            if array is None:
-                continue
-            array = array[rows]
-            ungrouped = node.op in ("conv2d", "linear") and node.attributes.get("groups", 1) == 1
-            if key == "weight" and ungrouped:
-                array = array[:, features_in_order(coupling, node.inputs[0], orders)]
-            permuted[f"{node.name}.{key}"] = np.ascontiguousarray(array)
-    return permuted
+    return take_features(network, weights, lambda node: features_in_order(coupling, node, orders))
 
 
 def features_in_order(coupling: Coupling, node: str, orders: Orders) -> NDArray[np.intp]:

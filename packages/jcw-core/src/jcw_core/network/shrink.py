@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -64,16 +64,32 @@ def shrink_weights(
     Returns:
         copies, by the same names. Densities are not applied here.
     """
-    coupling, kept = couple(network), {}
+    coupling = couple(network)
+    return take_features(network, weights, lambda node: coupling.kept(node, architecture.widths))
+
+
+def take_features(
+    network: Network, weights: Weights, index: Callable[[str], NDArray[np.intp]]
+) -> dict[str, NDArray[np.float32]]:
+    """Weights with some features of each node, in some order: those that are written, and where they are read.
+
+    Args:
+        weights: by state-dict name.
+        index: positions on a node's output axis, by the node's name.
+
+    Returns:
+        copies, by the same names.
+    """
+    taken = {}
     for node in network:
-        out = coupling.kept(node.name, architecture.widths)
+        rows = index(node.name)
         for key in ("weight", "bias", "running_mean", "running_var"):
             array = weights.get(f"{node.name}.{key}")
             if array is None:
                 continue
-            array = array[out]
+            array = array[rows]
             ungrouped = node.op in ("conv2d", "linear") and node.attributes.get("groups", 1) == 1
             if key == "weight" and ungrouped:
-                array = array[:, coupling.kept(node.inputs[0], architecture.widths)]
-            kept[f"{node.name}.{key}"] = np.ascontiguousarray(array)
-    return kept
+                array = array[:, index(node.inputs[0])]
+            taken[f"{node.name}.{key}"] = np.ascontiguousarray(array)
+    return taken
