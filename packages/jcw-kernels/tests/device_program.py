@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 from dataclasses import asdict
@@ -21,8 +22,12 @@ def built() -> str:
     need("cmake", "c++")
     build = PACKAGE / "build" / "device"
     options = ["-DJCW_PYTHON=OFF", "-DJCW_DEVICE=ON"]
-    subprocess.run(["cmake", "-S", PACKAGE, "-B", build, *options], check=True, capture_output=True)
-    subprocess.run(["cmake", "--build", build, "--parallel", "2"], check=True, capture_output=True)
+    build.mkdir(parents=True, exist_ok=True)
+    # Several test processes want it at once, and one of them builds it.
+    with open(build / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["cmake", "-S", PACKAGE, "-B", build, *options], check=True, capture_output=True)
+        subprocess.run(["cmake", "--build", build, "--parallel", "2"], check=True, capture_output=True)
     return str(build / "jcw-device")
 
 
