@@ -62,7 +62,10 @@ def jcw_register_objectives() -> Sequence[Objective]:
 
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
-    """``run``, ``recipe``, ``plugins``, ``networks`` and ``show``."""
+    """``run``, ``recipe``, ``plugins``, ``networks``, ``show``, ``doctor`` and ``completion``."""
     from jcw_core.cli import commands
+    from jcw_core.cli.completion import completion
+    from jcw_core.cli.doctor import doctor
 
-    return [commands.run, commands.recipe, commands.plugins, commands.networks, commands.show]
+    own = [commands.run, commands.recipe, commands.plugins, commands.networks, commands.show]
+    return [*own, doctor, completion]

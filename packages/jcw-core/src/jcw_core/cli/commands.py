@@ -129,7 +129,9 @@ def plugins(registry: Registry) -> None:
 def networks(
     registry: Registry, network: str | None, input_size: int, classes: int, width: float, name: str | None
 ) -> None:
-    """List the backbones with their MACs, parameters and search dimensions.
+    """List the backbones, or the layers of one.
+
+    Beside each backbone are its MACs, parameters and search dimensions.
 
     With NETWORK, a backbone or a network's JSON file, list its layers, what a search may take from each, and
     why some stay whole.
@@ -164,7 +166,7 @@ def networks(
 @click.command()
 @click.pass_obj
 def recipe(registry: Registry) -> None:
-    """Print every table and key that a recipe may have, with defaults."""
+    """Print every key that a recipe may have, with defaults."""
     from jcw_core.recipe.reference import describe
 
     click.echo(describe(registry))
@@ -174,7 +176,10 @@ def recipe(registry: Registry) -> None:
 @click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
 @click.make_pass_decorator(Registry, ensure=True)
 def show(registry: Registry, run_directory: Path) -> None:
-    """Print the models of a finished run: RUN is its folder, e.g. runs/quickstart."""
+    """Print the models of a finished run.
+
+    RUN is its folder, e.g. runs/quickstart.
+    """
     from jcw_core.cli.text import print_table
     from jcw_core.errors import FormatError
     from jcw_core.files import read_json

@@ -10,33 +10,18 @@ from typing import TextIO
 
 import click
 
-from jcw_core import providers
 from jcw_core.cli.background import leave
 from jcw_core.cli.faults import fault
+from jcw_core.cli.group import CommandGroup
 from jcw_core.cli.interrupts import raise_interrupts
 from jcw_core.cli.text import echo
 from jcw_core.errors import JcwError, JcwWarning
 from jcw_core.registry import Registry
 
 
-class _Group(click.Group):
-    """Names the package to install for a command that is not there."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            package = providers.COMMANDS.get(args[0])
-            raise click.UsageError(
-                f"{error.message} Install {package}." if package else error.message, ctx
-            ) from None
-
-
 def build(registry: Registry) -> click.Group:
     """The command with everything that is installed."""
-    group = _Group(
+    group = CommandGroup(
         "jcw",
         help="Joint channel and weight pruning: from a network, data, a device and a latency budget to "
         "models whose accuracy and latency are measured.",

@@ -63,8 +63,9 @@ _OPTIONS = (
 @combined(_OPTIONS)
 @click.pass_obj
 def check(registry: Registry, /, table: Path, plot: Path | None, as_json: bool, **how: Any) -> None:
-    """Compare TABLE's predictions with random networks that run on the device.
+    """Compare TABLE's predictions with networks that run.
 
+    The networks are random prunings, and they run on the device.
     A device that runs no whole models times their layers one by one instead.
     """
     from jcw_core.files import require_writable

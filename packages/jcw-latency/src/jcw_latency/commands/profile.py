@@ -84,9 +84,9 @@ def profile(
     shape: tuple[int, ...] | None,
     **built: Any,
 ) -> None:
-    """Time every layer of NETWORK, a backbone's name or a file, on a device.
+    """Time every layer of NETWORK on a device, into a table.
 
-    The file is a network as JSON (.json), or a model as ONNX (.onnx), which needs the extra [onnx].
+    NETWORK is a backbone's name or a file: a network as JSON (.json), or a model as ONNX (.onnx), which needs the extra [onnx].
 
     An interrupted profile continues where it stopped when the same command is run again. Until then its timings
     lie in OUTPUT.partial, whatever else is profiled into the same file.

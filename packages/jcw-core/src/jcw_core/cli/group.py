@@ -1,0 +1,52 @@
+"""``jcw`` itself: its commands in the order of what one wants to do, and what to type instead of one that is not there."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import click
+
+from jcw_core import providers
+
+SECTIONS = {
+    "From a network to models": ("run", "show"),
+    "Devices": ("profile", "predict", "check", "table"),
+    "Models and searches": ("kernels", "search"),
+    "What there is": ("networks", "plugins", "recipe", "doctor", "completion"),
+}
+"""Headings of ``jcw --help``, and the commands under each; what plugins add comes last."""
+
+
+class CommandGroup(click.Group):
+    """Lists commands by purpose; for one that is not there it names the package, or the nearest one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; an error says what to do instead."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise click.UsageError(f"{error.message.rstrip('.')}; {self._instead(args[0])}", ctx) from None
+
+    def _instead(self, name: str) -> str:
+        if name in providers.COMMANDS:
+            return f"install {providers.COMMANDS[name]}"
+        near = get_close_matches(name, self.commands, n=1)
+        return f"did you mean {near[0]!r}?" if near else "jcw --help lists them"
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each purpose, in one column of descriptions."""
+        listed = {name for names in SECTIONS.values() for name in names}
+        others = sorted(set(self.commands) - listed)
+        width = max(map(len, self.commands), default=0)
+        for heading, names in (*SECTIONS.items(), ("Other commands", others)):
+            # Two spaces before a name, and two after the longest.
+            rows = [
+                (name.ljust(width), self.commands[name].get_short_help_str(formatter.width - width - 4))
+                for name in names
+                if name in self.commands and not self.commands[name].hidden
+            ]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
