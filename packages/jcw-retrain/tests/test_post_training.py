@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from retrain_samples import SMALL, Stripes, network, open_run
+from retrain_samples import SMALL, WEIGHTS, network, open_run, trained
 from safetensors.numpy import save_file
 
 from jcw_core.datasets.split import normalise
@@ -19,7 +19,6 @@ from jcw_core.recipe.recipe import load_recipe
 from jcw_core.run.context import Context
 from jcw_core.run.pipeline import run
 from jcw_core.run.records import BASELINE, MODELS, ChosenModel
-from jcw_core.supernet.calibration import calibrate
 from jcw_core.supernet.options import SupernetOptions
 from jcw_core.supernet.post_training import pruned_weights
 from jcw_core.training.execution import BatchNorm, execute
@@ -29,28 +28,13 @@ UNTRAINED = 'init = "supernet"\npretrain = { epochs = 0 }\nadmm = { epochs = 0 }
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Context:
+    save_file(trained(), tmp_path / WEIGHTS)
     context, _ = open_run(tmp_path)
     text = (tmp_path / "recipe.toml").read_text()
     start, end = text.index("pretrain ="), text.index("[export]")
-    text = text[:start] + UNTRAINED + "\n" + text[end:]
-    text = text.replace("epochs = 1\nbatch_size = 16", 'mode = "post-training"\ncalibration_images = 100', 1)
-    text = text.replace('file = "network.json"', 'file = "network.json"\nweights = "w.safetensors"')
-    (tmp_path / "recipe.toml").write_text(text)
-    save_file(trained(), tmp_path / "w.safetensors")
+    (tmp_path / "recipe.toml").write_text(text[:start] + UNTRAINED + "\n" + text[end:])
     recipe = load_recipe(tmp_path / "recipe.toml", context.registry)
     return Context(recipe, context.registry, context.directory)
-
-
-def trained() -> dict[str, np.ndarray]:
-    """Weights as a training leaves them behind: channels differ in size, and statistics are those of the images."""
-    rng, net, data = np.random.default_rng(4), network(), Stripes(160)
-    tensors = {}
-    for name, shape in net.parameter_shapes.items():
-        size = np.linspace(1, 0.05, shape[0], dtype=np.float32).reshape(-1, *[1] * (len(shape) - 1))
-        tensors[name] = torch.from_numpy(rng.normal(0, 1, shape).astype(np.float32) * size)
-    images = torch.from_numpy(normalise(data.images(np.arange(160)), data))
-    statistics = calibrate(net, tensors, [images])
-    return {name: tensor.numpy() for name, tensor in {**tensors, **statistics}.items()}
 
 
 def test_models_are_handed_over_without_an_epoch(opened: Context) -> None:
