@@ -91,6 +91,29 @@ def test_a_network_without_weights_is_refused(tmp_path: Path) -> None:
         run(Context(recipe, context.registry, context.directory), "supernet")
 
 
+@pytest.mark.parametrize("importance", ["l1", "batch_norm_scale", "taylor"])
+def test_channels_are_ordered_by_the_criterion_of_the_recipe(opened: Context, importance: str) -> None:
+    run(opened, "supernet")
+    before = pruned_weights(opened, SMALL)
+    path = opened.recipe.path
+    path.write_text(path.read_text().replace("[supernet]\n", f'[supernet]\nimportance = "{importance}"\n'))
+    recipe = load_recipe(path, opened.registry)
+    context = Context(recipe, opened.registry, opened.directory)
+    run(context, "supernet")
+    after = pruned_weights(context, SMALL)
+    assert any(not np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_a_criterion_that_is_not_there_is_refused(opened: Context) -> None:
+    path = opened.recipe.path
+    path.write_text(path.read_text().replace("[supernet]\n", '[supernet]\nimportance = "luck"\n'))
+    recipe = load_recipe(path, opened.registry)
+    with pytest.raises(
+        RecipeError, match=r"\[supernet\] importance: unknown importance 'luck'; there is: batch"
+    ):
+        run(Context(recipe, opened.registry, opened.directory), "supernet")
+
+
 def test_a_distance_needs_a_trained_network(tmp_path: Path) -> None:
     context, _ = open_run(tmp_path)
     assert context.options(SupernetOptions).mode == "continuous"

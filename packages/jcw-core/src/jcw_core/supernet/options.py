@@ -21,6 +21,10 @@ class SupernetOptions:
         help="trained once before the search; again in each generation on its parents and children as in the paper; or "
         "not at all: the weights that the network brings are pruned and refitted, layer by layer",
     )
+    importance: str = option(
+        "obs",
+        help="post-training: name of a registered criterion, by which channels are ordered before some are cut",
+    )
     epochs: int = option(30, low=1, help="epochs in all")
     warmup_epochs: int = option(
         10, low=0, help="of these, epochs on random architectures; all of them when mode is continuous"

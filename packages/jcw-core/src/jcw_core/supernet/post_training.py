@@ -42,6 +42,7 @@ def build_database(run: Run) -> None:
             run.network,
             tensors,
             [images for images, _ in calibration_images(run)],
+            run.registry.importances[options.importance],
             lambda done, total, layer: run.progress("supernet", "layer", done, total, layer),
         )
     database.save(run.path(SUPERNET))
