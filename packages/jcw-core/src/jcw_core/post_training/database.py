@@ -118,19 +118,34 @@ def build(
         importance: by which channels are ordered.
         report: told how many of how many steps are done.
     """
+    tensors, grams = ordered(network, tensors, calibration, importance)
+    removals = {}
+    for done, (layer, gram) in enumerate(grams.items(), start=1):
+        removals[layer] = removal_order(tensors[f"{layer}.weight"].flatten(1), gram)
+        report(done, len(grams), layer)
+    return Database(network, tensors, grams, removals)
+
+
+def ordered(
+    network: Network, tensors: Mapping[str, Tensor], calibration: Sequence[Tensor], importance: Importance
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The same function with the most important channels of each group first.
+
+    Args:
+        network, tensors, calibration, importance: as ``build`` takes them.
+
+    Returns:
+        parameters and statistics by state-dict name, and the Gram matrix (D, D) of each layer that can be pruned.
+    """
     tensors = {name: tensor.detach().float() for name, tensor in tensors.items()}
     norm = BatchNorm({name: tensors[name] for name in network.buffer_shapes})
     grams = gram_matrices(network, tensors, norm, calibration)
     found = importance.measure(network, tensors, grams, calibration)
     order = by_importance(check_importance(importance.name, network, found))
     permuted = permute_channels(network, {name: t.numpy() for name, t in tensors.items()}, order)
-    tensors = {name: torch.from_numpy(array) for name, array in permuted.items()}
-    grams = _permuted(network, grams, order)
-    removals = {}
-    for done, (layer, gram) in enumerate(grams.items(), start=1):
-        removals[layer] = removal_order(tensors[f"{layer}.weight"].flatten(1), gram)
-        report(done, len(grams), layer)
-    return Database(network, tensors, grams, removals)
+    return {name: torch.from_numpy(array) for name, array in permuted.items()}, _permuted(
+        network, grams, order
+    )
 
 
 def _permuted(network: Network, grams: Mapping[str, Tensor], orders: Orders) -> dict[str, Tensor]:

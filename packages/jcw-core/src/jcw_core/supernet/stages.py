@@ -26,8 +26,10 @@ class SupernetStage:
     def needs(self, run: Run) -> tuple[str, ...]:
         """It needs no other stage, but torch and what the recipe names: better said before a run begins than in its middle."""
         require()
+        options = run.options(SupernetOptions)
         try:
-            _ = run.registry.importances[run.options(SupernetOptions).importance]
+            if options.orders_channels:
+                _ = run.registry.importances[options.importance]
         except PluginError as error:
             raise run.recipe.where.inside("supernet").error("importance", str(error)) from None
         return ()
