@@ -131,6 +131,94 @@ def test_a_benchmark_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     assert not partial.exists()
 
 
+PRETRAINED = """
+[network]
+backbone = "mobilenet_v1"
+width = 0.25
+weights = "w.safetensors"
+[data]
+name = "image_folder"
+path = "images"
+size = 32
+train_split = "val"
+train_classes = "::2"
+test_split = "val"
+test_classes = "1::2"
+holdout = 8
+[device]
+name = "host"
+[latency]
+widths = 2
+densities = 2
+[supernet]
+mode = "post-training"
+calibration_images = 16
+[search]
+objectives = ["latency", "distance"]
+[retrain]
+init = "supernet"
+teacher = "dense"
+distillation = { labels = 0, logits = 0, features = 1, frozen_batch_norm = true }
+calibration_images = 16
+pretrain = { epochs = 0 }
+admm = { epochs = 0 }
+finetune = { epochs = 1, batch_size = 8, lr = 0.001 }
+"""
+
+
+def test_pretrained(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("torch")
+    from jcw_core.registry import Registry
+    from jcw_core.training.module import Slimmable
+
+    rng = np.random.default_rng(0)
+    for number in range(32):
+        folder = tmp_path / "images" / "val" / str(number % 8)
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = rng.integers(0, 256, (32, 32, 3)).astype(np.uint8)
+        image.fromarray(pixels).save(folder / f"{number}.png")
+    backbone = Registry().backbones["mobilenet_v1"]
+    module = Slimmable(backbone.build(num_classes=8, width=0.25, input_size=32), rng)
+    importlib.import_module("safetensors.torch").save_file(module.state_dict(), tmp_path / "w.safetensors")
+    recipe, out = tmp_path / "recipe.toml", tmp_path / "out" / "p.json"
+    recipe.write_text(PRETRAINED)
+    out.parent.mkdir()
+    options = [str(recipe), "--quick", "--runs", str(tmp_path / "runs"), "--out", str(out)]
+    part = run("pretrained.py", *options, "--minutes", "0")
+    assert [row["method"] for row in part["rows"]] == ["dense"], "no other was begun"
+    whole = run("pretrained.py", *options, "--set", "data.path=images")
+    assert whole["set"] == []
+    rows = whole["rows"]
+    assert len(rows) == whole["models_to_make"] > 4
+    assert {row["method"] for row in rows} <= {
+        "dense",
+        "joint",
+        "uniform_width",
+        "uniform_density",
+        "uniform_both",
+    }
+    assert {"dense", "joint"} < {row["method"] for row in rows}
+    # What was made before is told again; only latencies are measured anew.
+    told = [
+        {k: v for k, v in row.items() if "latency" not in k or "predicted" in k}
+        for row in (*part["rows"], rows[0])
+    ]
+    assert told[0] == told[1]
+    joint = [row["predicted_latency_ms"] for row in rows if row["method"] == "joint"]
+    assert joint == sorted(joint, reverse=True)
+    for row in rows:
+        assert row.keys() == {
+            "method", "predicted_latency_ms", "measured_latency_ms", "latency_quartiles_ms", "top1_one_shot", "top1",
+            "file_bytes", "seconds",
+        }  # fmt: skip
+        assert row["measured_latency_ms"] > 0
+        assert 0 <= row["top1"] <= 1
+        assert row["file_bytes"] <= rows[0]["file_bytes"]
+    assert not list(out.parent.glob("*.partial"))
+
+
 def test_layers(tmp_path):
     result = run("layers.py", "--quick", "--out", str(tmp_path / "l.json"))
     rows = result["rows"]

@@ -39,6 +39,7 @@ FAMILIES = {
     "jcw_register_devices": ("devices", "DevicePlugin"),
     "jcw_register_objectives": ("objectives", "Objective"),
     "jcw_register_selections": ("selections", "Selection"),
+    "jcw_register_importances": ("importances", "Importance"),
     "jcw_register_datasets": ("datasets", "DatasetPlugin"),
     "jcw_register_exporters": ("exporters", "Exporter"),
     "jcw_register_stages": ("stages", "Stage"),
@@ -137,6 +138,14 @@ def test_the_selection(registry: Registry) -> None:
         rng.random((9, 2)), 4, rng, limits=np.array([[0, 0], [1, 1]])
     )
     assert len(set(chosen.tolist())) == 4
+
+
+def test_the_importance(registry: Registry) -> None:
+    torch = pytest.importorskip("torch")
+    network = registry.backbones["plain"].build(num_classes=2, input_size=16)
+    gram = torch.diag(torch.arange(32 * 9, dtype=torch.float32))
+    found = registry.importances["energy"].measure(network, {}, {"conv2": gram}, [])
+    np.testing.assert_array_equal(found["conv1"], np.arange(32 * 9).reshape(32, 9).sum(1))
 
 
 def test_the_dataset(context: Context) -> None:

@@ -12,7 +12,16 @@ from jcw_core import providers
 from jcw_core.registry import Registry
 
 PACKAGES = sorted((Path(__file__).parents[1] / "packages").iterdir())
-FAMILIES = ("backbones", "devices", "objectives", "selections", "datasets", "exporters", "stages")
+FAMILIES = (
+    "backbones",
+    "devices",
+    "objectives",
+    "selections",
+    "importances",
+    "datasets",
+    "exporters",
+    "stages",
+)
 
 
 def packages() -> Iterator[tuple[str, Registry]]:

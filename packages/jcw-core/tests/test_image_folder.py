@@ -101,11 +101,55 @@ def test_names_are_kept_as_they_are(tmp_path: Path) -> None:
         ({"mean": [0.5]}, "mean has 1 values for 3 channels"),
         ({"std": [0.5, 0.5, 0]}, "std: 0.0 is impossible"),
         ({"size": 0}, "size: 0 is impossible"),
+        ({"train_classes": "2"}, "train_classes is '2'; expected START:STOP:STEP"),
+        ({"test_classes": "::0"}, "test_classes is '::0'; expected START:STOP:STEP"),
+        ({"test_classes": "1::2x"}, "test_classes is '1::2x'"),
     ],
 )
 def test_options_are_checked(options: dict[str, object], message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         parse(ImageFolderOptions, {"path": "x", **options}, Location(Path("recipe.toml")))
+
+
+CLASSES = {f"val/{name}/{number}.png": PNG for name in "abcde" for number in range(2)}
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "labels"),
+    [
+        ("::2", "1::2", ([0, 2, 4], [1, 3])),
+        (":3", "3:", ([0, 1, 2], [3, 4])),
+        (":-1", "-1:", ([0, 1, 2, 3], [4])),
+    ],
+)
+def test_one_folder_serves_as_both_splits_by_classes(
+    tmp_path: Path, train: str, test: str, labels: tuple[list[int], list[int]]
+) -> None:
+    path = grow(tmp_path / "images", CLASSES, "stored")
+    options = {"train_split": "val", "train_classes": train, "test_classes": test}
+    for split, expected in zip(("train", "test"), labels, strict=True):
+        found = open_folder(path, split, **options)
+        assert sorted(set(found.labels.tolist())) == expected
+        assert len(found) == 2 * len(expected)
+        assert list(found.classes) == list("abcde"), "labels are places in the network's output"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"train_split": "val"}, "class 'a' would be trained on and scored"),
+        ({"train_split": "val", "test_classes": "4:"}, "class 'e' would be trained on and scored"),
+        (
+            {"train_split": "val", "train_classes": ":1", "test_classes": "7:"},
+            "test_classes leaves no images of 5",
+        ),
+        ({"test_split": "nowhere"}, "no nowhere split; found val"),
+    ],
+)
+def test_no_image_is_trained_on_and_scored(tmp_path: Path, options: dict[str, str], message: str) -> None:
+    path = grow(tmp_path / "images", CLASSES, "stored")
+    with pytest.raises(DataError, match=message):
+        open_folder(path, "test", **options)
 
 
 def test_without_pillow_the_error_says_what_to_install(tmp_path: Path) -> None:

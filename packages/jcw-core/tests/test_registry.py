@@ -26,6 +26,7 @@ FAMILIES = {
     "jcw_register_devices": ("devices", "device"),
     "jcw_register_objectives": ("objectives", "objective"),
     "jcw_register_selections": ("selections", "selection strategy"),
+    "jcw_register_importances": ("importances", "importance"),
     "jcw_register_datasets": ("datasets", "dataset"),
     "jcw_register_exporters": ("exporters", "exporter"),
     "jcw_register_stages": ("stages", "stage"),
@@ -61,6 +62,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "jcw_register_devices": {"options": Options, "open": nothing},
     "jcw_register_objectives": {"unit": "", "needs": (), "open": nothing},
     "jcw_register_selections": {"select": nothing},
+    "jcw_register_importances": {"measure": nothing},
     "jcw_register_datasets": {"options": Options, "open": nothing},
     "jcw_register_exporters": {"suffix": ".x", "export": nothing},
     "jcw_register_stages": {

@@ -66,6 +66,17 @@ def test_too_many_images_to_hold_out() -> None:
         hold_out(dataset(np.arange(100) % 5, 5), 96, np.random.default_rng(0))
 
 
+def test_images_that_are_the_only_ones_of_their_classes() -> None:
+    """Every other class of a sample: no class has a second image, and most of the others none."""
+    whole = dataset(np.arange(0, 100, 2), 100)
+    rest, held = hold_out(whole, 20, np.random.default_rng(0))
+    assert sorted([*rest.labels, *held.labels]) == list(range(0, 100, 2))
+    assert len(held) == 20
+    hold_out(whole, 49, np.random.default_rng(0))
+    with pytest.raises(DataError, match="cannot hold 50 images out of 50"):
+        hold_out(whole, 50, np.random.default_rng(0))
+
+
 def test_a_subset_addresses_the_images_of_the_whole() -> None:
     whole = dataset(np.arange(40) % 4, 4)
     _, held = hold_out(whole, 10, np.random.default_rng(0))

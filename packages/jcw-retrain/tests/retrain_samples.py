@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from jcw_core import plugin as core_plugin
+from jcw_core.datasets.split import normalise
 from jcw_core.hookspecs import hookimpl
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.builder import NetworkBuilder
@@ -23,6 +24,7 @@ from jcw_core.run.context import Context
 from jcw_core.run.directory import RunDirectory
 from jcw_core.run.pipeline import run
 from jcw_core.run.records import FRONT, Candidate, Front
+from jcw_core.supernet.calibration import calibrate
 from jcw_retrain import plugin as retrain_plugin
 from jcw_retrain.rank_fidelity import Sampling, rank_fidelity
 
@@ -48,6 +50,18 @@ def network() -> Network:
 SMALL = Architecture({"conv1": 8, "conv2": 8}, {"conv2": 0.4, "conv3": 0.5, "fc": 1.0})
 NARROW = Architecture({"conv1": 4, "conv2": 4}, {})
 MIDDLE = Architecture({"conv1": 12, "conv2": 8}, {"conv2": 0.6})
+
+
+def trained() -> dict[str, np.ndarray]:
+    """Weights as a training leaves them behind: channels differ in size, and statistics are those of the images."""
+    rng, net, data = np.random.default_rng(4), network(), Stripes(160)
+    tensors = {}
+    for name, shape in net.parameter_shapes.items():
+        size = np.linspace(1, 0.05, shape[0], dtype=np.float32).reshape(-1, *[1] * (len(shape) - 1))
+        tensors[name] = torch.from_numpy(rng.normal(0, 1, shape).astype(np.float32) * size)
+    images = torch.from_numpy(normalise(data.images(np.arange(160)), data))
+    statistics = calibrate(net, tensors, [images])
+    return {name: tensor.numpy() for name, tensor in {**tensors, **statistics}.items()}
 
 
 def front() -> Front:
@@ -136,17 +150,19 @@ class Plugin:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+WEIGHTS = "w.safetensors"
+"""Trained weights, which a recipe brings where they lie beside it; the supernet then takes no training."""
 RECIPE = """
 [run]
 threads = {threads}
 [network]
 file = "network.json"
+{weights}
 [data]
 name = "stripes"
 holdout = 10
 [supernet]
-epochs = 1
-batch_size = 16
+{supernet}
 [retrain]
 models = 3
 {retrain}
@@ -163,11 +179,18 @@ def open_run(
 ) -> tuple[Context, Plugin]:
     folder.mkdir(exist_ok=True)
     (folder / "network.json").write_text(network().to_json())
-    (folder / "recipe.toml").write_text(RECIPE.format(retrain=retrain, threads=threads))
+    brought = (folder / WEIGHTS).is_file()
+    weights = f'weights = "{WEIGHTS}"' if brought else ""
+    supernet = (
+        'mode = "post-training"\ncalibration_images = 100' if brought else "epochs = 1\nbatch_size = 16"
+    )
+    recipe = RECIPE.format(retrain=retrain, threads=threads, weights=weights, supernet=supernet)
+    (folder / "recipe.toml").write_text(recipe)
     plugin = Plugin(kill_after)
     registry = Registry({"core": core_plugin, "samples": plugin, "retrain": retrain_plugin}, installed=False)
-    recipe = load_recipe(folder / "recipe.toml", registry)
-    return Context(recipe, registry, RunDirectory(folder / "run")), plugin
+    return Context(
+        load_recipe(folder / "recipe.toml", registry), registry, RunDirectory(folder / "run")
+    ), plugin
 
 
 if __name__ == "__main__":

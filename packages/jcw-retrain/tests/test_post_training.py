@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from retrain_samples import SMALL, Stripes, network, open_run
+from retrain_samples import SMALL, WEIGHTS, Stripes, network, open_run, trained
 from safetensors.numpy import save_file
 
 from jcw_core.datasets.split import normalise
@@ -18,10 +18,10 @@ from jcw_core.network.weight_groups import weight_density
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.run.context import Context
 from jcw_core.run.pipeline import run
-from jcw_core.run.records import BASELINE, MODELS, ChosenModel
-from jcw_core.supernet.calibration import calibrate
+from jcw_core.run.records import BASELINE, MODELS, SUPERNET, ChosenModel
 from jcw_core.supernet.options import SupernetOptions
 from jcw_core.supernet.post_training import pruned_weights
+from jcw_core.training import checkpoint
 from jcw_core.training.execution import BatchNorm, execute
 
 UNTRAINED = 'init = "supernet"\npretrain = { epochs = 0 }\nadmm = { epochs = 0 }\nfinetune = { epochs = 0 }'
@@ -29,28 +29,13 @@ UNTRAINED = 'init = "supernet"\npretrain = { epochs = 0 }\nadmm = { epochs = 0 }
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Context:
+    save_file(trained(), tmp_path / WEIGHTS)
     context, _ = open_run(tmp_path)
     text = (tmp_path / "recipe.toml").read_text()
     start, end = text.index("pretrain ="), text.index("[export]")
-    text = text[:start] + UNTRAINED + "\n" + text[end:]
-    text = text.replace("epochs = 1\nbatch_size = 16", 'mode = "post-training"\ncalibration_images = 100', 1)
-    text = text.replace('file = "network.json"', 'file = "network.json"\nweights = "w.safetensors"')
-    (tmp_path / "recipe.toml").write_text(text)
-    save_file(trained(), tmp_path / "w.safetensors")
+    (tmp_path / "recipe.toml").write_text(text[:start] + UNTRAINED + "\n" + text[end:])
     recipe = load_recipe(tmp_path / "recipe.toml", context.registry)
     return Context(recipe, context.registry, context.directory)
-
-
-def trained() -> dict[str, np.ndarray]:
-    """Weights as a training leaves them behind: channels differ in size, and statistics are those of the images."""
-    rng, net, data = np.random.default_rng(4), network(), Stripes(160)
-    tensors = {}
-    for name, shape in net.parameter_shapes.items():
-        size = np.linspace(1, 0.05, shape[0], dtype=np.float32).reshape(-1, *[1] * (len(shape) - 1))
-        tensors[name] = torch.from_numpy(rng.normal(0, 1, shape).astype(np.float32) * size)
-    images = torch.from_numpy(normalise(data.images(np.arange(160)), data))
-    statistics = calibrate(net, tensors, [images])
-    return {name: tensor.numpy() for name, tensor in {**tensors, **statistics}.items()}
 
 
 def test_models_are_handed_over_without_an_epoch(opened: Context) -> None:
@@ -104,6 +89,53 @@ def test_a_network_without_weights_is_refused(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text(text)
     recipe = load_recipe(tmp_path / "recipe.toml", context.registry)
     with pytest.raises(RecipeError, match=r"\[supernet\] mode: .* give network.weights"):
+        run(Context(recipe, context.registry, context.directory), "supernet")
+
+
+@pytest.mark.parametrize("importance", ["l1", "batch_norm_scale", "taylor"])
+def test_channels_are_ordered_by_the_criterion_of_the_recipe(opened: Context, importance: str) -> None:
+    run(opened, "supernet")
+    before = pruned_weights(opened, SMALL)
+    path = opened.recipe.path
+    path.write_text(path.read_text().replace("[supernet]\n", f'[supernet]\nimportance = "{importance}"\n'))
+    recipe = load_recipe(path, opened.registry)
+    context = Context(recipe, opened.registry, opened.directory)
+    run(context, "supernet")
+    after = pruned_weights(context, SMALL)
+    assert any(not np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_a_criterion_that_is_not_there_is_refused(opened: Context) -> None:
+    path = opened.recipe.path
+    path.write_text(path.read_text().replace("[supernet]\n", '[supernet]\nimportance = "luck"\n'))
+    recipe = load_recipe(path, opened.registry)
+    with pytest.raises(
+        RecipeError, match=r"\[supernet\] importance: unknown importance 'luck'; there is: batch"
+    ):
+        run(Context(recipe, opened.registry, opened.directory), "supernet")
+
+
+def test_a_supernet_begins_with_the_weights_that_are_brought_in_order(opened: Context) -> None:
+    path = opened.recipe.path
+    table = 'init = "pretrained"\nimportance = "l1"\nepochs = 1\nbatch_size = 16\nlr = 0.0'
+    path.write_text(path.read_text().replace('mode = "post-training"', table))
+    context = Context(load_recipe(path, opened.registry), opened.registry, opened.directory)
+    run(context, "supernet")
+    tensors, _ = checkpoint.load(context.path(SUPERNET))
+    images = torch.from_numpy(normalise(Stripes(160).images(np.arange(160)), Stripes(160)))
+    given = {name: torch.from_numpy(array) for name, array in trained().items()}
+    found, wanted = (execute(network(), weights, images, BatchNorm(weights)) for weights in (tensors, given))
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    norms = tensors["conv2.weight"].abs().sum((1, 2, 3))
+    assert torch.equal(norms, norms.sort(descending=True).values)
+
+
+def test_a_supernet_without_weights_to_begin_with_is_refused(tmp_path: Path) -> None:
+    context, _ = open_run(tmp_path)
+    text = (tmp_path / "recipe.toml").read_text().replace("[supernet]\n", '[supernet]\ninit = "pretrained"\n')
+    (tmp_path / "recipe.toml").write_text(text)
+    recipe = load_recipe(tmp_path / "recipe.toml", context.registry)
+    with pytest.raises(RecipeError, match=r"\[supernet\] init: .* give network.weights"):
         run(Context(recipe, context.registry, context.directory), "supernet")
 
 

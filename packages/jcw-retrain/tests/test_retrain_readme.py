@@ -17,14 +17,20 @@ from jcw_retrain.options import RetrainOptions, phases
 README = Path(__file__).parents[1] / "README.md"
 
 
+def snippets(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
 def snippet(language: str) -> str:
-    found = re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(found) == 1
-    return str(found[0])
+    (found,) = snippets(language)
+    return found
 
 
-def test_the_recipe_is_one() -> None:
-    tables = tomllib.loads(snippet("toml"))
+def test_the_recipes_are_such() -> None:
+    text, distilled = snippets("toml")
+    learnt = parse(RetrainOptions, tomllib.loads(distilled)["retrain"], Location(README))
+    assert (learnt.teacher, learnt.distillation.labels, learnt.finetune.epochs) == ("dense", 0, 2)
+    tables = tomllib.loads(text)
     where = Location(README)
     options = parse(RetrainOptions, tables.pop("retrain"), where)
     assert phases(options, "resnet18").pretrain.epochs == 12

@@ -175,7 +175,7 @@ def test_the_failure_of_one_model_ends_the_others(
 ) -> None:
     context, plugin = open_run(tmp_path, threads=2)
     run(context, until="search")
-    reporter, both = retraining._Work._reporter, threading.Barrier(2)
+    reporter, both = retraining.Work._reporter, threading.Barrier(2)
 
     def failing(self, job):  # type: ignore[no-untyped-def]
         def report(done: int, detail: str) -> None:
@@ -193,7 +193,7 @@ def test_the_failure_of_one_model_ends_the_others(
         return report
 
     threads = threading.active_count()
-    monkeypatch.setattr(retraining._Work, "_reporter", failing)
+    monkeypatch.setattr(retraining.Work, "_reporter", failing)
     with pytest.raises(type(failure), match=f"^{failure}$"):
         run(context, until="retrain")
     epochs = [event.detail.split() for event in plugin.events if event.stage == "retrain"]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         DatasetPlugin,
         DevicePlugin,
         Exporter,
+        Importance,
         Objective,
         Progress,
         ReportSection,
@@ -65,6 +66,15 @@ def jcw_register_selections() -> Sequence[Selection]:
     """Return selection strategies of the plain search, for ``[search] selection``.
 
     Called once, when a strategy is first looked up.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def jcw_register_importances() -> Sequence[Importance]:
+    """Return criteria of channel importance, for ``[supernet] importance``.
+
+    Called once, when a criterion is first looked up.
     """
     raise NotImplementedError
 

@@ -10,7 +10,7 @@ from jcw_core.hookspecs import hookimpl
 if TYPE_CHECKING:
     import click
 
-    from jcw_core.protocols import Backbone, DatasetPlugin, Exporter, Objective, Stage
+    from jcw_core.protocols import Backbone, DatasetPlugin, Exporter, Importance, Objective, Stage
 
 
 @hookimpl
@@ -58,6 +58,14 @@ def jcw_register_objectives() -> Sequence[Objective]:
     from jcw_core.supernet.objective import DISTANCE, ERROR, LOSS
 
     return [ERROR, LOSS, DISTANCE]
+
+
+@hookimpl
+def jcw_register_importances() -> Sequence[Importance]:
+    """The optimal brain surgeon's, Taylor's, batch norm's scale, and the L1 norm."""
+    from jcw_core.post_training.criteria import CRITERIA
+
+    return CRITERIA
 
 
 @hookimpl

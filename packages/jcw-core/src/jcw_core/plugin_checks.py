@@ -175,6 +175,7 @@ _RULES: Mapping[str, Mapping[str, _Rule]] = {
         "reads": _Rule(_NAMES.fits, _NAMES.expected, optional=True),
     },
     "jcw_register_selections": {"select": _METHOD},
+    "jcw_register_importances": {"measure": _METHOD},
     "jcw_register_datasets": {"options": _OPTIONS, "open": _METHOD},
     "jcw_register_exporters": {
         "suffix": _Rule(

@@ -19,6 +19,7 @@ from jcw_core.protocols import (
     DatasetPlugin,
     DevicePlugin,
     Exporter,
+    Importance,
     Objective,
     Progress,
     ReportSection,
@@ -162,6 +163,11 @@ class Registry:
     def selections(self) -> PluginFamily[Selection]:
         """Selection strategies."""
         return self._family("selection strategy", "jcw_register_selections")
+
+    @cached_property
+    def importances(self) -> PluginFamily[Importance]:
+        """Criteria of channel importance."""
+        return self._family("importance", "jcw_register_importances")
 
     @cached_property
     def datasets(self) -> PluginFamily[DatasetPlugin]:

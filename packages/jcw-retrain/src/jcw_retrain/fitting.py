@@ -15,7 +15,7 @@ from jcw_core.network.model import Model
 from jcw_core.network.shrink import Weights, shrink
 from jcw_core.supernet.calibration import recalibrate
 from jcw_core.training.batches import Batch, TrainingImages
-from jcw_core.training.loop import EpochReport, Method, Training
+from jcw_core.training.loop import Criterion, EpochReport, Method, Training
 from jcw_core.training.module import Slimmable
 from jcw_core.training.options import Arithmetic, TrainingOptions
 from jcw_core.training.precision import computing
@@ -52,6 +52,7 @@ class Fitting:
         folder: for checkpoints.
         report: told the epochs done, those to do, and the phase with its loss and time.
         stop: ends training with ``Stopped`` when set.
+        criterion: in place of the cross-entropy on labels, in all phases.
     """
 
     network: Network
@@ -65,6 +66,7 @@ class Fitting:
     folder: Path
     report: Callable[[int, str], None]
     stop: Event
+    criterion: Criterion | None = None
 
     def run(self) -> Fitted:
         """Train, from the last checkpoint if there is one.
@@ -113,4 +115,5 @@ class Fitting:
             report=report,
             method=method,
             stop=self.stop,
+            criterion=self.criterion,
         ).run()

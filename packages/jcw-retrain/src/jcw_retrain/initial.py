@@ -12,6 +12,7 @@ from jcw_core.supernet.options import SupernetOptions
 from jcw_core.supernet.post_training import pruned_weights
 from jcw_core.training import checkpoint
 from jcw_retrain.options import RetrainOptions
+from jcw_retrain.pretrained import pretrained_weights
 
 
 def starting_weights(run: Run) -> Callable[[Architecture], Weights] | None:
@@ -26,16 +27,8 @@ def starting_weights(run: Run) -> Callable[[Architecture], Weights] | None:
         return None
     if init == "supernet" and run.options(SupernetOptions).mode == "post-training":
         return lambda architecture: pruned_weights(run, architecture)
-    whole = _pretrained(run) if init == "pretrained" else _supernet(run)
+    whole = pretrained_weights(run, "init") if init == "pretrained" else _supernet(run)
     return lambda architecture: shrink_weights(run.network, architecture, whole)
-
-
-def _pretrained(run: Run) -> Weights:
-    if run.weights is None:
-        raise run.recipe.where.inside("retrain").error(
-            "init", "'pretrained' starts from trained weights; give network.weights, or a file that has them"
-        )
-    return run.weights
 
 
 def _supernet(run: Run) -> Weights:

@@ -15,7 +15,9 @@ from jcw_core.network.model import Model
 from jcw_core.protocols import Run
 from jcw_core.run.records import BASELINE, FRONT, MODELS, ChosenModel, Front
 from jcw_core.training.batches import FixedImages, TrainingImages
+from jcw_core.training.loop import Criterion
 from jcw_retrain.choosing import LATENCY, choose
+from jcw_retrain.distillation import Distillation, teacher_of
 from jcw_retrain.fitting import Fitting
 from jcw_retrain.initial import starting_weights
 from jcw_retrain.lanes import side_by_side
@@ -41,7 +43,7 @@ def retrain(context: Run) -> list[str]:
         the files of weights and of ADMM's residuals, relative to the run.
     """
     jobs = list_jobs(context)
-    work = _Work(context, jobs)
+    work = Work(context, jobs)
     models = side_by_side(work.fit, jobs, context.recipe.run.threads, work.stop)
     ChosenModel.write_all(context.path(MODELS), models)
     return [file for model in models for file in (model.weights, residuals_of(model.id))]
@@ -69,7 +71,7 @@ def _predict(context: Run) -> float | None:
     return float(evaluator.evaluate(context.space, context.space.maximum[None])[0])
 
 
-class _Work:
+class Work:
     """What the models have in common while they are trained."""
 
     def __init__(self, context: Run, jobs: Sequence[Job]) -> None:
@@ -83,6 +85,7 @@ class _Work:
             data, self._options.calibration_images, context.rng("calibration"), self._options.arithmetic
         )
         self._start = starting_weights(context)
+        self._teacher = teacher_of(context)
         self._done = {job.id: 0 for job in jobs}
         self._lock = Lock()
 
@@ -101,6 +104,7 @@ class _Work:
             folder=context.scratch("retrain") / job.id,
             report=self._reporter(job),
             stop=self.stop,
+            criterion=self._criterion(job),
         ).run()
         name = f"models/{job.id}/weights.safetensors"
         SafetensorsExporter().export(fitted.model, context.path(name))
@@ -114,6 +118,12 @@ class _Work:
             kept_weights=_kept(fitted.model),
             weights=name,
         )
+
+    def _criterion(self, job: Job) -> Criterion | None:
+        if self._teacher is None:
+            return None
+        options = self._options
+        return Distillation(self._teacher, job.architecture, options.distillation, options.label_smoothing)
 
     def _reporter(self, job: Job) -> Callable[[int, str], None]:
         def report(done: int, detail: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from jcw_core.errors import RecipeError
 from jcw_core.options import option
 from jcw_core.training.options import Arithmetic, Augmentation, TrainingOptions
 
@@ -29,6 +30,25 @@ class AdmmOptions(PhaseOptions):
 
 
 @dataclass(frozen=True, slots=True)
+class DistillationOptions:
+    """``[retrain.distillation]``: what a model learns from, where it has a teacher."""
+
+    labels: float = option(0.5, low=0.0, help="weight of the cross-entropy on labels; at 0 none is looked at")
+    logits: float = option(0.5, low=0.0, help="weight of the divergence from the teacher's logits")
+    features: float = option(
+        0.0, low=0.0, help="weight of the error of each layer's outputs, as a share of the teacher's energy"
+    )
+    temperature: float = option(4.0, above=0.0, help="by which logits are divided before they are compared")
+    frozen_batch_norm: bool = option(
+        False, help="normalise by calibrated statistics and keep them; better where images are few"
+    )
+
+    def __post_init__(self) -> None:
+        if not self.logits and not self.features:
+            raise RecipeError("logits and features are 0, so nothing is learnt from the teacher; raise one")
+
+
+@dataclass(frozen=True, slots=True)
 class RetrainOptions:
     """``[retrain]``: which models are trained, and how."""
 
@@ -40,6 +60,9 @@ class RetrainOptions:
         "scratch",
         help="weights that pretraining starts from; supernet: those that the search saw; pretrained: those that the "
         "network brings",
+    )
+    teacher: Literal["dense"] | None = option(
+        None, help="dense: models learn from the whole network with the weights that it brings, too"
     )
     hold_out: bool = option(False, help="leave images that were held out for the search out of training, too")
     momentum: float = option(0.9, low=0.0, high=1.0, help="of SGD")
@@ -66,6 +89,11 @@ class RetrainOptions:
     pretrain: PhaseOptions = option(PhaseOptions())
     admm: AdmmOptions = option(AdmmOptions())
     finetune: PhaseOptions = option(PhaseOptions())
+    distillation: DistillationOptions = option(DistillationOptions())
+
+    def __post_init__(self) -> None:
+        if self.teacher is None and self.distillation != DistillationOptions():
+            raise RecipeError('distillation without a teacher would do nothing; give teacher = "dense"')
 
     @property
     def arithmetic(self) -> Arithmetic:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jcw_core.run.records import FRONT, MODELS, SUPERNET
 from jcw_retrain.budgets import check_budgets, files_read
 from jcw_retrain.options import RetrainOptions, phases
+from jcw_retrain.pretrained import pretrained_weights
 
 if TYPE_CHECKING:
     from jcw_core.protocols import Run
@@ -32,7 +33,9 @@ class RetrainStage:
         return files_read(run)
 
     def check(self, run: Run) -> Sequence[str]:
-        """Notes on budgets. Raises ``RecipeError`` for one that no network of the space meets."""
+        """Notes on budgets. Raises ``RecipeError`` for one that no network of the space meets, or a missing teacher."""
+        if run.options(RetrainOptions).teacher is not None:
+            pretrained_weights(run, "teacher")
         return check_budgets(run)
 
     def plan(self, run: Run) -> str:

@@ -99,6 +99,7 @@ def plugins(registry: Registry) -> None:
         registry.datasets,
         registry.objectives,
         registry.selections,
+        registry.importances,
         registry.exporters,
         registry.stages,
         registry.report_sections,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from jcw_core.options import option
 
 _SPLITS = {"train": ("train",), "test": ("test", "val", "validation")}
 """Names of the folder that holds a split; the first that is there counts."""
+_SLICE = re.compile(r"-?\d*:-?\d*(:[1-9]\d*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,12 @@ class ImageFolderOptions:
     channels: int = option(3, low=1, high=3, help="3 for colour, 1 for grey")
     mean: tuple[float, ...] | None = option(None, low=0, high=1, help="per channel, of pixels in [0, 1]")
     std: tuple[float, ...] | None = option(None, low=1e-6, high=1, help="per channel")
+    train_split: str = option("", help="folder of the images to train on; train by default")
+    test_split: str = option("", help="folder of the images to score; test, val or validation by default")
+    train_classes: str = option(
+        ":", help='classes to train on, as a slice of their sorted names: "::2" is every other one'
+    )
+    test_classes: str = option(":", help="classes to score; each keeps its place in the network's output")
     cache_mb: int = option(1024, low=0, high=2**20, help="decoded images kept in memory, in MiB")
 
     def __post_init__(self) -> None:
@@ -41,6 +49,11 @@ class ImageFolderOptions:
             values = getattr(self, key)
             if values is not None and len(values) != self.channels:
                 raise RecipeError(f"{key} has {len(values)} values for {self.channels} channels")
+        for key in ("train_classes", "test_classes"):
+            if not _SLICE.fullmatch(getattr(self, key)):
+                raise RecipeError(
+                    f'{key} is {getattr(self, key)!r:.40}; expected START:STOP:STEP, e.g. "::2" for every other class'
+                )
 
 
 class ImageFiles:
@@ -101,19 +114,52 @@ class ImageFolder:
         """
         source = open_source(options.path)
         there = {file.split for file in source.files}
-        folder = next((name for name in _SPLITS[split] if name in there), None)
+        folder, training = _folder(there, split, options), _folder(there, "train", options)
         if folder is None:
-            found = ", ".join(sorted(there))[:80] or "no images"
-            raise DataError(
-                f"{options.path}: no {' or '.join(_SPLITS[split])} split; found {found}; {LAYOUT}"
-            )
-        files = [file for file in source.files if file.split == folder]
+            names, found = " or ".join(_names(split, options)), ", ".join(sorted(there))[:80] or "no images"
+            raise DataError(f"{options.path}: no {names} split; found {found}; {LAYOUT}")
         # Labels must mean the same in both splits, so both take them from the training split.
-        reference = "train" if "train" in there else folder
+        reference = training or folder
         classes = sorted({file.label for file in source.files if file.split == reference})
+        wanted = set(_some(classes, options, split))
+        if split == "test" and folder == training:
+            _check_apart(options, classes)
+        files = [file for file in source.files if file.split == folder]
         unknown = {file.label for file in files}.difference(classes)
         if unknown:
             raise DataError(
                 f"{options.path}: class {min(unknown)!r} of {folder} has no images in {reference}"
             )
+        files = [file for file in files if file.label in wanted]
+        if not files:
+            raise DataError(
+                f"{options.path}: {split}_classes leaves no images of {len(classes)} classes in {folder}"
+            )
         return ImageFiles(source, files, classes, options)
+
+
+def _names(split: str, options: ImageFolderOptions) -> tuple[str, ...]:
+    """What the folder of a split may be called."""
+    named = options.train_split if split == "train" else options.test_split
+    return (named,) if named else _SPLITS[split]
+
+
+def _folder(there: Collection[str], split: str, options: ImageFolderOptions) -> str | None:
+    """The folder that holds a split, None without one."""
+    return next((name for name in _names(split, options) if name in there), None)
+
+
+def _some(classes: Sequence[str], options: ImageFolderOptions, split: str) -> Sequence[str]:
+    """The classes that a split is to hold."""
+    text = options.train_classes if split == "train" else options.test_classes
+    return classes[slice(*(int(part) if part else None for part in text.split(":")))]
+
+
+def _check_apart(options: ImageFolderOptions, classes: Sequence[str]) -> None:
+    """Raise ``DataError`` where one folder serves as both splits and a class of it would, too."""
+    shared = set(_some(classes, options, "train")).intersection(_some(classes, options, "test"))
+    if shared:
+        raise DataError(
+            f"{options.path}: class {min(shared)!r} would be trained on and scored; "
+            "train_classes and test_classes of one folder may not meet"
+        )

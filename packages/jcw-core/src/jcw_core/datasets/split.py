@@ -64,10 +64,13 @@ def hold_out(dataset: Dataset, count: int, rng: np.random.Generator) -> tuple[Su
         the rest and the ``count`` images, each in rising order of index.
 
     Raises:
-        DataError: fewer images than ``count`` + one per class.
+        DataError: fewer images than ``count`` + one per class, or than ``count`` + 1 where each is the only one
+            of its class.
     """
     labels = dataset.labels
-    if len(labels) < count + len(dataset.classes):
+    # Where no class has two images, none can be represented on both sides.
+    fewest = len(dataset.classes) if np.bincount(labels).max(initial=0) > 1 else 1
+    if len(labels) < count + fewest:
         raise DataError(
             f"cannot hold {count} images out of {len(labels)} with {len(dataset.classes)} classes; lower data.holdout"
         )

@@ -87,12 +87,26 @@ def check_fit(path: Path, arrays: Arrays, expected: Mapping[str, tuple[int, ...]
         raise FormatError(f"{path}: does not fit {owner}: {'; '.join(wrong[:_SHOWN])}{more}")
 
 
-def with_weights(network: Network, path: Path) -> Model:
+def with_weights(network: Network, path: Path, *, new_head: bool = False) -> Model:
     """A network with the weights of a file, by state-dict name.
 
+    Args:
+        network: at full width.
+        path: of the file.
+        new_head: the linear layer that makes the output is not taken from it but begins with zeros, as where a network
+            that was trained elsewhere is to learn other classes (Kolesnikov et al. 2020).
+
     Raises:
-        JcwError, FormatError: as ``read_weights`` and ``check_fit``.
+        JcwError, FormatError: as ``read_weights`` and ``check_fit``; no linear layer makes the output.
     """
     arrays = read_weights(path)
+    if new_head:
+        head = network[network.output.inputs[0]]
+        if head.op != "linear":
+            raise FormatError(
+                f"{network.name} ends in {head.name!r} ({head.op}), and only a linear layer is a head"
+            )
+        own = {n: s for n, s in network.parameter_shapes.items() if n.rpartition(".")[0] == head.name}
+        arrays |= {name: np.zeros(shape, np.float32) for name, shape in own.items()}
     check_fit(path, arrays, {**network.parameter_shapes, **network.buffer_shapes}, network.name)
     return Model(network, {name: array.astype(np.float32) for name, array in arrays.items()})

@@ -14,10 +14,12 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.channel_order import Orders, features_in_order, permute_channels
 from jcw_core.network.graph import Network
-from jcw_core.post_training.importance import by_importance, channel_saliency
+from jcw_core.post_training.criteria import OBS
+from jcw_core.post_training.importance import by_importance, check_importance
 from jcw_core.post_training.refit import mask_at, refit
 from jcw_core.post_training.removal import Removal, removal_order
 from jcw_core.post_training.statistics import gram_matrices
+from jcw_core.protocols import Importance
 from jcw_core.training import checkpoint
 from jcw_core.training.execution import BatchNorm
 
@@ -104,6 +106,7 @@ def build(
     network: Network,
     tensors: Mapping[str, Tensor],
     calibration: Sequence[Tensor],
+    importance: Importance = OBS,
     report: Callable[[int, int, str], None] = lambda done, total, detail: None,
 ) -> Database:
     """Collect statistics, order the channels, and order the removals of every layer.
@@ -112,20 +115,37 @@ def build(
         network: at full width.
         tensors: trained parameters and statistics by state-dict name.
         calibration: batches of normalised images (n, channels, height, width); no labels.
+        importance: by which channels are ordered.
         report: told how many of how many steps are done.
     """
-    tensors = {name: tensor.detach().float() for name, tensor in tensors.items()}
-    norm = BatchNorm({name: tensors[name] for name in network.buffer_shapes})
-    grams = gram_matrices(network, tensors, norm, calibration)
-    order = by_importance(channel_saliency(network, tensors, grams))
-    permuted = permute_channels(network, {name: t.numpy() for name, t in tensors.items()}, order)
-    tensors = {name: torch.from_numpy(array) for name, array in permuted.items()}
-    grams = _permuted(network, grams, order)
+    tensors, grams = ordered(network, tensors, calibration, importance)
     removals = {}
     for done, (layer, gram) in enumerate(grams.items(), start=1):
         removals[layer] = removal_order(tensors[f"{layer}.weight"].flatten(1), gram)
         report(done, len(grams), layer)
     return Database(network, tensors, grams, removals)
+
+
+def ordered(
+    network: Network, tensors: Mapping[str, Tensor], calibration: Sequence[Tensor], importance: Importance
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The same function with the most important channels of each group first.
+
+    Args:
+        network, tensors, calibration, importance: as ``build`` takes them.
+
+    Returns:
+        parameters and statistics by state-dict name, and the Gram matrix (D, D) of each layer that can be pruned.
+    """
+    tensors = {name: tensor.detach().float() for name, tensor in tensors.items()}
+    norm = BatchNorm({name: tensors[name] for name in network.buffer_shapes})
+    grams = gram_matrices(network, tensors, norm, calibration)
+    found = importance.measure(network, tensors, grams, calibration)
+    order = by_importance(check_importance(importance.name, network, found))
+    permuted = permute_channels(network, {name: t.numpy() for name, t in tensors.items()}, order)
+    return {name: torch.from_numpy(array) for name, array in permuted.items()}, _permuted(
+        network, grams, order
+    )
 
 
 def _permuted(network: Network, grams: Mapping[str, Tensor], orders: Orders) -> dict[str, Tensor]:

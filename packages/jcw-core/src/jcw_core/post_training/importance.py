@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from jcw_core.errors import PluginError
 from jcw_core.network.channel_groups import Coupling, couple
 from jcw_core.network.graph import Network
 from jcw_core.post_training.removal import damped
@@ -28,35 +29,83 @@ def channel_saliency(
         weights: parameters by state-dict name.
         grams: (D, D) by layer, see ``statistics``.
     """
-    coupling = couple(network)
-    groups = {name: g for name, g in coupling.groups.items() if not g.fixed}
-    saliency = {name: np.zeros(g.channels) for name, g in groups.items()}
+    coupling, saliency = couple(network), nothing_yet(network)
     for layer, gram in grams.items():
         rows = weights[f"{layer}.weight"].flatten(1).double()
         system = damped(gram)
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(system))
         energy = float(((rows @ system) * rows).sum()) + 1e-30
         cost = rows.square().sum(0) / inverse.diagonal() / energy
-        _add(coupling, network[layer].inputs[0], cost.numpy(), saliency)
-    for name, group in groups.items():
-        if not saliency[name].any():
-            for layer in group.layers:
-                saliency[name] += weights[f"{layer}.weight"].flatten(1).abs().sum(1).double().numpy()
-    return saliency
+        add_to_channels(coupling, network[layer].inputs[0], cost.numpy(), saliency)
+    return _or_l1(network, weights, saliency)
 
 
-def _add(
-    coupling: Coupling, source: str, cost: NDArray[np.float64], saliency: dict[str, NDArray[np.float64]]
+@torch.no_grad()
+def l1_norms(network: Network, weights: Mapping[str, Tensor]) -> dict[str, NDArray[np.float64]]:
+    """The L1 norm of the weights that write each channel, of all its layers (Li et al. 2017), (channels,) by group."""
+    coupling, norms = couple(network), nothing_yet(network)
+    for node in network:
+        if node.op in ("conv2d", "linear"):
+            rows = weights[f"{node.name}.weight"].flatten(1).abs().sum(1)
+            add_to_channels(coupling, node.name, rows.double().numpy(), norms)
+    return norms
+
+
+@torch.no_grad()
+def batch_norm_scales(network: Network, weights: Mapping[str, Tensor]) -> dict[str, NDArray[np.float64]]:
+    """|gamma| of the batch norms on each channel (Liu et al. 2017), L1 norms where there are none; (channels,) by group."""
+    coupling, scales = couple(network), nothing_yet(network)
+    for node in network:
+        if node.op == "batch_norm":
+            gamma = weights[f"{node.name}.weight"].abs().double().numpy()
+            add_to_channels(coupling, node.name, gamma, scales)
+    return _or_l1(network, weights, scales)
+
+
+def _or_l1(
+    network: Network, weights: Mapping[str, Tensor], saliency: dict[str, NDArray[np.float64]]
+) -> dict[str, NDArray[np.float64]]:
+    """Groups of which nothing is known have the L1 norms of their weights."""
+    norms = l1_norms(network, weights)
+    return {name: values if values.any() else norms[name] for name, values in saliency.items()}
+
+
+def nothing_yet(network: Network) -> dict[str, NDArray[np.float64]]:
+    """Zeros (channels,) by name of each group that may be cut."""
+    groups = couple(network).groups.items()
+    return {name: np.zeros(group.channels) for name, group in groups if not group.fixed}
+
+
+def add_to_channels(
+    coupling: Coupling, node: str, cost: NDArray[np.float64], saliency: dict[str, NDArray[np.float64]]
 ) -> None:
-    """Add the cost of each input (D,) of a layer that reads ``source`` to the channels that it comes from."""
-    features = sum(coupling.groups[s.group].channels * s.repeat for s in coupling.layout[source])
+    """Add what is told of a node's outputs (D,), D a multiple of its features, to the channels that they are of."""
+    features = sum(coupling.groups[s.group].channels * s.repeat for s in coupling.layout[node])
     per_feature, start = cost.reshape(features, -1).sum(1), 0
-    for segment in coupling.layout[source]:
+    for segment in coupling.layout[node]:
         channels = coupling.groups[segment.group].channels
         end = start + channels * segment.repeat
         if segment.group in saliency:
             saliency[segment.group] += per_feature[start:end].reshape(channels, -1).sum(1)
         start = end
+
+
+def check_importance(
+    name: str, network: Network, found: Mapping[str, NDArray[np.float64]]
+) -> Mapping[str, NDArray[np.float64]]:
+    """What the criterion ``name`` has measured, as it was. Raises ``PluginError`` for what is no order of channels."""
+    expected = nothing_yet(network)
+    for group, values in found.items():
+        if group not in expected:
+            raise PluginError(
+                f"importance {name!r} ranks {group!r}, no group of {network.name} that may be cut"
+            )
+        wanted = expected[group].shape
+        if np.shape(values) != wanted or not np.isfinite(values).all():
+            raise PluginError(
+                f"importance {name!r} of group {group!r} is {np.shape(values)} or not finite, expected {wanted} numbers"
+            )
+    return found
 
 
 def by_importance(saliency: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.intp]]:

@@ -5,6 +5,7 @@ Only types stand here; see ``jcw_core.hookspecs`` for when each hook is called.
 
 from jcw_core.protocols.datasets import Dataset, DatasetPlugin
 from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin
+from jcw_core.protocols.importance import Importance
 from jcw_core.protocols.models import Backbone, Exporter
 from jcw_core.protocols.planning import Advising, Checking, Planning
 from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run, Summarizing
@@ -26,6 +27,7 @@ __all__ = [
     "Evaluator",
     "Exact",
     "Exporter",
+    "Importance",
     "Objective",
     "Planning",
     "Plugins",

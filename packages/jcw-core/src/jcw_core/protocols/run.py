@@ -12,6 +12,7 @@ from jcw_core.network.graph import Network
 from jcw_core.network.shrink import Weights
 from jcw_core.protocols.datasets import Dataset, DatasetPlugin
 from jcw_core.protocols.devices import Device, DevicePlugin
+from jcw_core.protocols.importance import Importance
 from jcw_core.protocols.models import Backbone, Exporter
 from jcw_core.protocols.search import Evaluator, Selection
 from jcw_core.recipe.recipe import Recipe
@@ -92,6 +93,10 @@ class Plugins(Protocol):
     @property
     def selections(self) -> Mapping[str, Selection]:
         """Selection strategies."""
+
+    @property
+    def importances(self) -> Mapping[str, Importance]:
+        """Criteria of channel importance."""
 
     @property
     def datasets(self) -> Mapping[str, DatasetPlugin]:

@@ -46,6 +46,10 @@ class NetworkOptions:
         "", help="package.module:function that returns a torch module, in place of a backbone"
     )
     weights: Path | None = option(None, help="trained weights, .safetensors or .pth")
+    new_head: bool = option(
+        False,
+        help="the weights are of other classes: the last linear layer, of a backbone, begins with zeros",
+    )
     outputs: tuple[str, ...] = option((), help="values of an ONNX file at which the network ends")
     shape: tuple[int, ...] = option((), low=1, help="one image, [1, 3, 224, 224]; the data's by default")
     width: float = option(1.0, low=WIDTHS[0], high=WIDTHS[1], help="factor on all channels")
@@ -53,6 +57,8 @@ class NetworkOptions:
     def __post_init__(self) -> None:
         if [bool(self.backbone), bool(self.file), bool(self.module)].count(True) != 1:
             raise RecipeError("give either backbone, file or module")
+        if self.new_head and not (self.backbone and self.weights):
+            raise RecipeError("new_head is for a backbone that takes over weights; give backbone and weights")
         if self.outputs and (self.file is None or self.file.suffix.lower() != ".onnx"):
             raise RecipeError("outputs name values of an ONNX file; give one as file")
         if self.shape and (len(self.shape) != 4 or self.shape[0] != 1):

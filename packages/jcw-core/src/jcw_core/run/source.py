@@ -30,7 +30,7 @@ def network_of(recipe: Recipe, registry: Registry, data: Dataset) -> Network | M
     if wanted.weights is None or isinstance(found, Model):
         return found
     try:
-        return with_weights(found, wanted.weights)
+        return with_weights(found, wanted.weights, new_head=wanted.new_head)
     except JcwError as error:
         raise where.error("weights", str(error)) from None
 

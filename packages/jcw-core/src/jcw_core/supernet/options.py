@@ -21,6 +21,12 @@ class SupernetOptions:
         help="trained once before the search; again in each generation on its parents and children as in the paper; or "
         "not at all: the weights that the network brings are pruned and refitted, layer by layer",
     )
+    init: Literal["scratch", "pretrained"] = option(
+        "scratch", help="what training begins with; pretrained: the weights that the network brings"
+    )
+    importance: str = option(
+        "obs", help="name of a registered criterion, by which channels of trained weights are ordered first"
+    )
     epochs: int = option(30, low=1, help="epochs in all")
     warmup_epochs: int = option(
         10, low=0, help="of these, epochs on random architectures; all of them when mode is continuous"
@@ -83,6 +89,11 @@ class SupernetOptions:
             lr_warmup_epochs=self.lr_warmup_epochs,
             ema=self.ema,
         )
+
+    @property
+    def orders_channels(self) -> bool:
+        """Whether channels are ordered first, which takes trained weights."""
+        return self.mode == "post-training" or self.init == "pretrained"
 
     @property
     def shared_epochs(self) -> int:

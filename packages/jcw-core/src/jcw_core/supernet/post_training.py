@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jcw_core.network.architecture import Architecture
-from jcw_core.post_training.database import Database, build
+from jcw_core.post_training.database import Database, build, ordered
 from jcw_core.protocols import Run
 from jcw_core.run.records import SUPERNET
 from jcw_core.space.space import Population, SearchSpace
@@ -31,20 +31,38 @@ def build_database(run: Run) -> None:
     Raises:
         JcwError: the recipe brings no weights.
     """
-    if run.weights is None:
-        raise run.recipe.where.inside("supernet").error(
-            "mode", "post-training prunes a trained network; give network.weights, or a file that has them"
-        )
-    options = run.options(SupernetOptions)
-    tensors = {name: torch.from_numpy(np.array(array)) for name, array in run.weights.items()}
+    options, tensors = run.options(SupernetOptions), _brought(run, "mode", "post-training prunes")
     with threads(run.recipe.run.threads), computing(options.arithmetic):
         database = build(
             run.network,
             tensors,
             [images for images, _ in calibration_images(run)],
+            run.registry.importances[options.importance],
             lambda done, total, layer: run.progress("supernet", "layer", done, total, layer),
         )
     database.save(run.path(SUPERNET))
+
+
+def ordered_weights(run: Run) -> dict[str, NDArray[np.float32]]:
+    """The weights that the recipe brings, with the most important channels of each group first, by state-dict name.
+
+    Raises:
+        JcwError: it brings none.
+    """
+    options, tensors = run.options(SupernetOptions), _brought(run, "init", "'pretrained' begins with")
+    with threads(run.recipe.run.threads), computing(options.arithmetic):
+        images = [images for images, _ in calibration_images(run)]
+        found, _ = ordered(run.network, tensors, images, run.registry.importances[options.importance])
+    return {name: tensor.numpy() for name, tensor in found.items()}
+
+
+def _brought(run: Run, key: str, what: str) -> dict[str, Tensor]:
+    """The recipe's weights by state-dict name, which ``key`` of ``[supernet]`` cannot do without."""
+    if run.weights is None:
+        raise run.recipe.where.inside("supernet").error(
+            key, f"{what} a trained network; give network.weights, or a file that has them"
+        )
+    return {name: torch.from_numpy(np.array(array)) for name, array in run.weights.items()}
 
 
 def calibration_images(run: Run) -> FixedImages:

@@ -13,6 +13,7 @@ from jcw_core.run.records import SUPERNET
 from jcw_core.space.space import Population
 from jcw_core.supernet.draws import Draws
 from jcw_core.supernet.options import SupernetOptions, search_variant
+from jcw_core.supernet.post_training import ordered_weights
 from jcw_core.training import checkpoint
 from jcw_core.training.batches import TrainingImages
 from jcw_core.training.loop import EpochReport, Method, Subnetworks, Training
@@ -40,6 +41,8 @@ def train_supernet(run: Run) -> None:
     """Train on random architectures and write ``supernet.safetensors``."""
     options = run.options(SupernetOptions)
     module = Slimmable(run.network, run.rng("supernet", "weights"))
+    if options.init == "pretrained":
+        module.load_weights(ordered_weights(run))
     images = TrainingImages(run.dataset("train"), options.augmentation, options.arithmetic)
     draws = Draws(run.space, search_variant(run.recipe), options.draws, options.channel_epochs)
     with threads(run.recipe.run.threads):

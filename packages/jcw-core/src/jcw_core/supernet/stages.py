@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from jcw_core.errors import PluginError
 from jcw_core.run.records import SUPERNET
 from jcw_core.supernet.options import VARIANT, SupernetOptions, has_variant
 from jcw_core.training.extra import implementation, require
@@ -23,8 +24,14 @@ class SupernetStage:
     makes = (SUPERNET,)
 
     def needs(self, run: Run) -> tuple[str, ...]:
-        """It needs no other stage, but torch: better said before a run begins than in its middle."""
+        """It needs no other stage, but torch and what the recipe names: better said before a run begins than in its middle."""
         require()
+        options = run.options(SupernetOptions)
+        try:
+            if options.orders_channels:
+                _ = run.registry.importances[options.importance]
+        except PluginError as error:
+            raise run.recipe.where.inside("supernet").error("importance", str(error)) from None
         return ()
 
     def plugins_read(self, run: Run) -> tuple[str, ...]:

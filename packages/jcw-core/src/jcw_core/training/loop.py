@@ -32,6 +32,9 @@ Subnetworks = Sequence[Architecture | None]
 """What one step trains; None is the whole network. The first learns from the labels, the others from
 what the first says of the images (in-place distillation, Yu and Huang 2019)."""
 
+Criterion = Callable[[Slimmable, Tensor, Tensor], Tensor]
+"""The loss of the whole network on normalised images (n, channels, height, width) and their classes (n,), a scalar."""
+
 
 class Stopped(Exception):  # noqa: N818  not a failure
     """Training ended early because it was told to; its checkpoint is that of the last whole epoch."""
@@ -79,6 +82,7 @@ class Training:
         report: called after every epoch, once its checkpoint is written.
         method: what is trained beside plain SGD.
         stop: when set by another thread, training raises ``Stopped`` at its next step.
+        criterion: in place of the cross-entropy of the whole network; None for that.
     """
 
     module: Slimmable
@@ -90,6 +94,7 @@ class Training:
     report: Callable[[EpochReport], None] = lambda _: None
     method: Method = field(default_factory=Method)
     stop: Event = field(default_factory=Event)
+    criterion: Criterion | None = None
 
     def run(self) -> None:
         """Train to the end, from the checkpoint if there is one.
@@ -152,18 +157,27 @@ class Training:
     def _backward(self, batch: Batch, subnetworks: Subnetworks, epoch: int) -> float:
         """Add the gradients of all sub-networks of a step; the loss of the first is returned."""
         images, labels = batch
+        if self.criterion is not None:
+            with computing(self.arithmetic):
+                loss = self.criterion(self.module, images, labels)
+            return self._descend(loss, images, None, epoch)
         target, smoothing, losses = labels, self.options.label_smoothing, []
         for architecture in subnetworks:
             with computing(self.arithmetic):
                 logits = self.module(images, architecture)
             loss = F.cross_entropy(logits.float(), target, label_smoothing=smoothing)
-            losses.append(loss.item())
-            if not math.isfinite(losses[-1]):
-                self._require(bad_output(self.module, images, architecture, self.arithmetic), epoch)
-            loss.backward()  # type: ignore[no-untyped-call]
+            losses.append(self._descend(loss, images, architecture, epoch))
             if target is labels:
                 target, smoothing = logits.detach().float().softmax(1), 0.0
         return losses[0]
+
+    def _descend(self, loss: Tensor, images: Tensor, architecture: Architecture | None, epoch: int) -> float:
+        """Add the gradients of a loss; its value is returned."""
+        value = loss.item()
+        if not math.isfinite(value):
+            self._require(bad_output(self.module, images, architecture, self.arithmetic), epoch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return value
 
     def _require(self, problem: str | None, epoch: int) -> None:
         """Raise for a problem that was found."""
