@@ -23,7 +23,7 @@ Program::Program(Model model, int threads, const std::string& isa) try
       kernels_(&choose_isa(isa)),
       lowered_(lower(model_)),
       plan_(plan_memory(lowered_)),
-      arena_(static_cast<std::size_t>(plan_.floats)),
+      arena_(plan_.floats),
       threads_(threads) {
   for (const auto& [begin, end] : plan_.negative)
     std::fill(arena_.data() + begin, arena_.data() + end, -std::numeric_limits<float>::infinity());

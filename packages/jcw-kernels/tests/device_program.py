@@ -1,4 +1,4 @@
-"""``jcw-device`` built from this checkout, what it says and what it complains about."""
+"""``jcw-device`` and libjcw built from this checkout; what the program says and what it complains about."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def built() -> str:
     """A static program for this machine; after the first time only what has changed is compiled."""
     need("cmake", "c++")
     build = PACKAGE / "build" / "device"
-    options = ["-DJCW_PYTHON=OFF", "-DJCW_DEVICE=ON"]
+    options = ["-DJCW_PYTHON=OFF", "-DJCW_DEVICE=ON", "-DJCW_LIBRARY=ON"]
     build.mkdir(parents=True, exist_ok=True)
     # Several test processes want it at once, and one of them builds it.
     with open(build / "lock", "w") as lock:

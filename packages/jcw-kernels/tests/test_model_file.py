@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_kernels import Program, compile_model, load
-from jcw_kernels.model_file import program_of, serialize
+from jcw_kernels.model_file import FORMAT, checksum, program_of, serialize
+
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 @pytest.fixture
@@ -59,7 +62,100 @@ def changed(
         program(document)
         metadata["program"] = json.dumps(document)
     arrays = {**arrays, **{name.replace("_", ".", 1): array for name, array in tensors.items()}}
-    return save_tensors({k: v for k, v in arrays.items() if v is not None}, metadata)
+    return sealed({k: v for k, v in arrays.items() if v is not None}, metadata)
+
+
+def sealed(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> bytes:
+    """A file whose checksum is right whatever else is wrong."""
+    return save_tensors(arrays, {**metadata, "checksum": checksum(metadata, arrays)})
+
+
+FIXTURE_IMAGE = (np.arange(216, dtype=np.float32) % 13 - 6).reshape(1, 3, 9, 8) / 4
+FIXTURE_OUTPUTS = [-69.34522, -81.84067, -18.437303, 19.416403, 0.99165624]
+"""What the engine that wrote version 1 made of the image."""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_version_so_far_is_read(version: int, isa: str) -> None:
+    file = (FIXTURES / f"model-{version}.jcw").read_bytes()
+    metadata, _ = parts(file)
+    assert metadata["format"] == f"jcw-model/{version}"
+    np.testing.assert_allclose(Program(file, isa=isa).run(FIXTURE_IMAGE)[0], FIXTURE_OUTPUTS, rtol=1e-5)
+
+
+def test_there_is_a_fixture_of_every_version() -> None:
+    """Whoever writes a new version adds one."""
+    newest = int(FORMAT.rpartition("/")[2])
+    assert {path.stem for path in FIXTURES.iterdir()} == {f"model-{n}" for n in range(1, newest + 1)}
+
+
+def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
+    metadata, arrays = parts(file)
+    assert metadata["format"] == FORMAT == "jcw-model/2"
+    assert metadata["precision"] == "float32"
+    data = b"".join(
+        [
+            *(name.encode() + metadata[name].encode() for name in sorted(metadata) if name != "checksum"),
+            *(name.encode() + arrays[name].tobytes() for name in sorted(arrays)),
+        ]
+    )
+    assert metadata["checksum"] == f"crc32:{zlib.crc32(data):08x}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "match"),
+    [
+        (
+            "format",
+            "jcw-model/3",
+            "of format jcw-model/3, newer than this engine, which reads up to jcw-model/2",
+        ),
+        ("format", "jcw-model/999999999", "newer than this engine"),
+        ("format", "jcw-model/9999999999", "does not say format"),
+        ("format", "jcw-model/", "does not say format"),
+        ("format", "jcw-model/-1", "does not say format"),
+        ("format", "jcw-models/1", "does not say format"),
+        ("format", None, "no format"),
+        ("precision", "int8", "of precision int8, this engine computes in float32"),
+        ("precision", None, "no precision"),
+        ("program", None, "no program"),
+    ],
+)
+def test_other_formats_are_refused_by_name(file: bytes, key: str, value: str | None, match: str) -> None:
+    metadata, arrays = parts(file)
+    if value is None:
+        del metadata[key]
+    else:
+        metadata[key] = value
+    expect(sealed(arrays, metadata), match)
+
+
+def test_a_newer_format_is_refused_whatever_else_it_holds() -> None:
+    expect(save_tensors({"x": np.zeros(1, np.float32)}, {"format": "jcw-model/7"}), "jcw-model/7, newer than")
+
+
+@pytest.mark.parametrize("value", ["crc32:00000000", "", "CRC32", None])
+def test_checksums_that_are_none(file: bytes, value: str | None) -> None:
+    metadata, arrays = parts(file)
+    del metadata["checksum"]
+    expect(save_tensors(arrays, metadata if value is None else {**metadata, "checksum": value}), "checksum")
+
+
+def test_every_changed_bit_of_the_weights_is_found(file: bytes, rng: np.random.Generator) -> None:
+    start = 8 + struct.unpack("<Q", file[:8])[0]
+    for at in rng.choice(np.arange(start, len(file)), 200, replace=False):
+        damaged = bytearray(file)
+        damaged[at] ^= 1 << rng.integers(8)
+        expect(bytes(damaged), "the file is damaged: its checksum is crc32:")
+
+
+def test_tensors_that_changed_places_are_found(file: bytes) -> None:
+    metadata, arrays = parts(file)
+    arrays["conv.bias"] = arrays["conv.bias"][::-1].copy()
+    expect(save_tensors(arrays, metadata), "damaged")
+    metadata, arrays = parts(file)
+    names = dict(zip(sorted(arrays), sorted(arrays)[1:] + sorted(arrays)[:1], strict=True))
+    expect(save_tensors({names[name]: array for name, array in arrays.items()}, metadata), "damaged")
 
 
 def test_the_same_model_is_the_same_file(model: Model) -> None:
@@ -211,7 +307,10 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         load(tmp_path / "bad.jcw")
 
 
-def test_every_flipped_byte_is_refused_or_harmless(file: bytes, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_flipped_byte_is_refused_or_harmless(version: int, rng: np.random.Generator) -> None:
+    """Of version 1, too, where no checksum ends the reading early."""
+    file = (FIXTURES / f"model-{version}.jcw").read_bytes()
     image = np.zeros((1, 3, 9, 8), np.float32)
     for _ in range(3000):
         damaged = bytearray(file)

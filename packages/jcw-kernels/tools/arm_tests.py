@@ -56,7 +56,8 @@ def main(arguments: Sequence[str]) -> int:
     work.mkdir(exist_ok=True)
     site = install(work, cross_build(root, work, sanitize), platform_options())
     device = launcher(work / "jcw-device", work / "build" / "jcw-device", root)
-    environment = {"JCW_DEVICE_PROGRAM": device} | (SANITIZER_OPTIONS if sanitize else {})
+    environment = {"JCW_DEVICE_PROGRAM": device, "JCW_C_LIBRARY": str(work / "build" / "libjcw.so")}
+    environment |= SANITIZER_OPTIONS if sanitize else {}
     # The launcher stands where Python looks for its library, so that sys.executable can be started again.
     programs = root / "usr" / "bin"
     preload = SANITIZERS if sanitize else ""

@@ -30,6 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     environment = {
         **SANITIZER_OPTIONS,
         "JCW_DEVICE_PROGRAM": str(cache / "build" / "jcw-device"),
+        "JCW_C_LIBRARY": str(cache / "build" / "libjcw.so"),
         # The interpreter was built without them, so they have to be loaded before it.
         "LD_PRELOAD": " ".join(library(name) for name in ("libasan.so", "libubsan.so")),
     }

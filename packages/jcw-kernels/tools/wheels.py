@@ -21,10 +21,13 @@ SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_s
 
 UNDER_EMULATION = tuple(
     f"--ignore={PACKAGE / 'tests' / name}"
-    for name in ("test_limits.py", "test_growth.py", "test_processes.py", "test_sizes.py")
+    for name in (
+        *("test_limits.py", "test_growth.py", "test_processes.py", "test_sizes.py"),
+        *("test_c_library.py", "test_wasm.py"),
+    )
 )
 """An emulator has its own use of memory, and forks and interrupts threads in its own way; sanitizers reserve more memory
-than those tests allow; valgrind runs neither."""
+than those tests allow; valgrind runs neither. And what is compiled by the tests themselves is neither emulated nor watched."""
 
 UNDER_SANITIZERS = (
     *UNDER_EMULATION,
@@ -52,7 +55,7 @@ def command_line(description: str) -> ArgumentParser:
 def build_wheels(
     cache: Path, options: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> list[Path]:
-    """Wheels of jcw-core and jcw-kernels; ``jcw-device`` is left in ``cache/build``.
+    """Wheels of jcw-core and jcw-kernels; ``jcw-device`` and ``libjcw.so`` are left in ``cache/build``.
 
     Args:
         cache: a folder that speeds up the next build.
@@ -62,7 +65,8 @@ def build_wheels(
     out = cache / "wheels"
     shutil.rmtree(out, ignore_errors=True)
     build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(out)]
-    settings = {"build-dir": str(cache / "build"), "cmake.define.JCW_DEVICE": "ON", **options}
+    settings = {"build-dir": str(cache / "build"), "cmake.define.JCW_DEVICE": "ON"}
+    settings |= {"cmake.define.JCW_LIBRARY": "ON", **options}
     pip(*build, str(PACKAGE.parent / "jcw-core"))
     flags = [f"--config-settings={key}={value}" for key, value in settings.items()]
     pip(*build, *flags, str(PACKAGE), environment=environment)

@@ -21,7 +21,11 @@ std::vector<Entry> entries() {
 #elif defined(__aarch64__)
   found.push_back(jcw_kernels_neon);  // part of the base architecture
 #endif
+#if defined(__wasm__)
+  found.push_back(jcw_kernels_wasm);  // the only one of such a build
+#else
   found.push_back(jcw_kernels_scalar);
+#endif
   return found;
 }
 

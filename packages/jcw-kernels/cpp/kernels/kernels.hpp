@@ -201,4 +201,5 @@ const jcw::Kernels* jcw_kernels_scalar();
 const jcw::Kernels* jcw_kernels_avx2();
 const jcw::Kernels* jcw_kernels_avx512();
 const jcw::Kernels* jcw_kernels_neon();
+const jcw::Kernels* jcw_kernels_wasm();
 }

@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -246,7 +247,10 @@ class Planner {
 
 }  // namespace
 
-Arena::Arena(std::size_t floats) : bytes_(floats * sizeof(float) + 2 * kHugePage) {
+Arena::Arena(std::int64_t floats) {
+  constexpr auto kMost = static_cast<std::int64_t>(std::numeric_limits<std::ptrdiff_t>::max() / sizeof(float) - kHugePage);
+  if (floats > kMost) throw DeviceError("the activations take more memory than there are addresses");
+  bytes_ = static_cast<std::size_t>(floats) * sizeof(float) + 2 * kHugePage;
   memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory_ == MAP_FAILED) throw DeviceError("no " + std::to_string(bytes_ >> 20) + " MB of memory for activations");
   const auto address = (reinterpret_cast<std::uintptr_t>(memory_) + kHugePage - 1) / kHugePage * kHugePage;
@@ -276,7 +280,7 @@ void Scratch::reserve(std::int64_t floats) {
 
 void Scratch::allocate(int threads) {
   if (!floats_) return;
-  memory_ = std::make_unique<Arena>(static_cast<std::size_t>(threads * (floats_ + kBlock)));
+  memory_ = std::make_unique<Arena>(threads * (floats_ + kBlock));
   for (int i = 1; i <= threads; ++i) memory_->guard(i * (floats_ + kBlock) - kBlock, i * (floats_ + kBlock));
 }
 

@@ -12,7 +12,7 @@ namespace jcw {
 // Zeroed memory in huge pages where the system has them. Throws DeviceError when there is not enough.
 class Arena {
  public:
-  explicit Arena(std::size_t floats);
+  explicit Arena(std::int64_t floats);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;

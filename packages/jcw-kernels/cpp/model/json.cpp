@@ -3,11 +3,26 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 
 #include "base/error.hpp"
 
 namespace jcw {
 namespace {
+
+// How many characters at the beginning are a number, and which. 0 where none is.
+std::size_t length_of_number(std::string_view text, double& number) {
+#if defined(__cpp_lib_to_chars)
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() ? static_cast<std::size_t>(stop - text.data()) : 0;
+#else  // libc++ up to 19, whose strtod has no locale but "C" in WebAssembly
+  const std::string digits(text.substr(0, text.find_first_not_of("+-.0123456789eE")));
+  char* stop = nullptr;
+  number = std::strtod(digits.c_str(), &stop);
+  return digits.starts_with('+') ? 0 : static_cast<std::size_t>(stop - digits.c_str());
+#endif
+}
 
 constexpr int kDeepest = 32;
 // A value takes up to 40 bytes of memory, one with a key 72, and a list of them twice that while it grows. So there must
@@ -102,10 +117,9 @@ class Reader {
 
   double read_number() {
     double number = 0;
-    const char* end = text_.data() + text_.size();
-    const auto [stop, error] = std::from_chars(text_.data() + at_, end, number);
-    if (error != std::errc() || !std::isfinite(number)) fail("not a number");
-    at_ = static_cast<std::size_t>(stop - text_.data());
+    const std::size_t length = length_of_number(text_.substr(at_), number);
+    if (!length || !std::isfinite(number)) fail("not a number");
+    at_ += length;
     return number;
   }
 

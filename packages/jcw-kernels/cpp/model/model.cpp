@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "model/format.hpp"
 #include "model/json.hpp"
 #include "model/safetensors.hpp"
 #include "model/shapes.hpp"
@@ -20,7 +21,6 @@
 namespace jcw {
 namespace {
 
-constexpr const char* kFormat = "jcw-model/1";
 constexpr int kLargestWindow = 1 << 12;  // kernel, stride, padding
 constexpr std::int64_t kLargestModel = std::int64_t{1} << 31;  // floats of all weights
 
@@ -226,10 +226,8 @@ void add_unit(const Safetensors& file, const Json& entry, Model& model, std::set
 
 Model Model::parse(std::span<const std::byte> bytes) {
   const Safetensors file = Safetensors::parse(bytes);
-  const auto format = file.metadata.find("format"), text = file.metadata.find("program");
-  if (format == file.metadata.end() || format->second != kFormat || text == file.metadata.end())
-    throw FormatError(std::string("the header does not say format ") + kFormat);
-  const Json program = Json::parse(text->second);
+  check_format(file);
+  const Json program = Json::parse(required(file, "program"));
   Model model;
   model.input = input_shape(program);
   std::set<std::string> names;

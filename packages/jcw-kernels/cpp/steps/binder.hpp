@@ -41,7 +41,7 @@ class Binder {
     const Tensor& info = tensor(t);
     const std::int64_t offset = bound_.plan->offset[static_cast<std::size_t>(t)];
     float* data = info.external ? nullptr : bound_.memory + offset;
-    if (info.external || info.flat) return {data, info.shape.pixels(), info.shape.width};
+    if (info.external || info.flat) return {data, static_cast<std::ptrdiff_t>(info.shape.pixels()), info.shape.width};
     return {data, static_cast<std::ptrdiff_t>(info.layout.plane), static_cast<std::ptrdiff_t>(info.layout.row)};
   }
 
