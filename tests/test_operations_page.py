@@ -88,7 +88,7 @@ def attributes(op: str) -> str:
 def page() -> str:
     """The page as the code has it."""
     from jcw_core.formats.onnx_reader.network import OPERATORS as ONNX
-    from jcw_core.formats.torch_import.operators import OPERATORS as TORCH
+    from jcw_core.formats.torch_import.module import OPERATORS as TORCH
 
     rows = ["| operation | attributes | channels | engine |", "|---|---|---|---|"]
     rows += [

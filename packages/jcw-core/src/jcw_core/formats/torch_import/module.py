@@ -9,10 +9,15 @@ from torch import Tensor, nn
 
 from jcw_core.errors import FormatError, NetworkError
 from jcw_core.formats.torch_import.exported import Exported, export
-from jcw_core.formats.torch_import.operators import OPERATORS
+from jcw_core.formats.torch_import.layers import LAYERS
+from jcw_core.formats.torch_import.pointwise import POINTWISE
+from jcw_core.formats.torch_import.shapes import SHAPES
 from jcw_core.formats.torch_import.translation import Obstacle, Translation
 from jcw_core.network.model import Model
 from jcw_core.training.execution import BatchNorm, execute
+
+OPERATORS = {**LAYERS, **POINTWISE, **SHAPES}
+"""By operator, without its overload. What is not here is an obstacle, and is named."""
 
 TOLERANCE = 1e-4
 """Largest difference between the network's outputs and the module's, as a share of the largest output."""
