@@ -24,7 +24,7 @@ from jcw_kernels.weight_packing import pack
 FORMAT = "jcw-model/1"
 
 _ATTRIBUTES = (
-    *("out_channels", "groups", "kernel_size", "stride", "padding"),
+    *("out_channels", "groups", "kernel_size", "stride", "padding", "dilation", "output_padding"),
     *("low", "high", "slope", "alpha", "start", "scale", "factor"),
 )
 

@@ -42,7 +42,12 @@ def channel_saliency(
         if not saliency[name].any():
             for layer in group.layers:
                 saliency[name] += weights[f"{layer}.weight"].flatten(1).abs().sum(1).double().numpy()
-    return saliency
+    return {name: _by_step(values, groups[name].step) for name, values in saliency.items()}
+
+
+def _by_step(values: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    """The mean of the channels that go together, for each of them."""
+    return np.repeat(values.reshape(-1, step).mean(1), step)
 
 
 def _add(

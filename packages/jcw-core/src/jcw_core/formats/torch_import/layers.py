@@ -11,34 +11,47 @@ from jcw_core.formats.torch_import.arguments import Pair, Sides, only, pair, sam
 from jcw_core.formats.torch_import.exported import Operator
 from jcw_core.formats.torch_import.translation import Obstacle, Translation, Value
 from jcw_core.formats.windows import with_last_windows
+from jcw_core.network.operations import span
 
 
 def _conv2d(net: Translation, operator: Operator) -> Value:
     a = operator.arguments
-    if pair(a["dilation"]) != (1, 1):
-        raise Obstacle(f"a convolution with dilation {a['dilation']} has no place in a network")
+    dilation = pair(a["dilation"])
     (source, outer), weight = net.padded(a["input"]), net.constant(a["weight"])
-    padding = same_padding(weight.shape[2:]) if a["padding"] == "same" else sides(a["padding"])
+    padding = (
+        same_padding(span(pair(weight.shape[2:]), dilation))
+        if a["padding"] == "same"
+        else sides(a["padding"])
+    )
     weights = {"weight": weight} | ({} if a["bias"] is None else {"bias": net.constant(a["bias"])})
     return net.append_weighted(
         operator, a["weight"], "conv2d", source, weights,
         out_channels=len(weight), kernel_size=pair(weight.shape[2:]), stride=pair(a["stride"]),
-        padding=sum_of(outer, padding), groups=int(a["groups"]), bias="bias" in weights,
+        padding=sum_of(outer, padding), groups=int(a["groups"]), bias="bias" in weights, dilation=dilation,
     )  # fmt: skip
 
 
 def _conv_transpose(net: Translation, operator: Operator) -> Value:
-    """One whose windows do not overlap: a 1 x 1 convolution that makes the pixels of each square as channels."""
     a = operator.arguments
     source, weight = net.node(a["input"]), net.constant(a["weight"])
-    stride, kernel = pair(a["stride"]), pair(weight.shape[2:])
-    plain = not any((*pair(a["padding"]), *pair(a["output_padding"]))) and pair(a["dilation"]) == (1, 1)
-    if not plain or a["groups"] != 1 or stride != kernel or stride[0] != stride[1]:
-        raise Obstacle(
-            f"a transposed convolution with a kernel {kernel} and stride {stride} has no place in a network; one whose "
-            "kernel is its stride, square, without padding and groups, has"
-        )
-    inputs, outputs, factor = *weight.shape[:2], stride[0]
+    stride, kernel, groups = pair(a["stride"]), pair(weight.shape[2:]), int(a["groups"])
+    padding, more, dilation = pair(a["padding"]), pair(a["output_padding"]), pair(a["dilation"])
+    plain = not any((*padding, *more)) and dilation == (1, 1) and groups == 1
+    if plain and stride == kernel == (stride[0],) * 2:
+        return _squares(net, operator, source, stride[0])
+    turned = weight.reshape(groups, -1, *weight.shape[1:]).transpose(1, 2).flatten(0, 1)
+    weights = {"weight": turned} | ({} if a["bias"] is None else {"bias": net.constant(a["bias"])})
+    return net.append_weighted(
+        operator, a["weight"], "conv_transpose2d", source, weights,
+        out_channels=len(turned), kernel_size=kernel, stride=stride, padding=padding, groups=groups,
+        bias="bias" in weights, dilation=dilation, output_padding=more,
+    )  # fmt: skip
+
+
+def _squares(net: Translation, operator: Operator, source: str, factor: int) -> Value:
+    """A transposed convolution whose windows do not overlap: a 1 x 1 one that makes the pixels of each square as channels."""
+    a, weight = operator.arguments, net.constant(operator.arguments["weight"])
+    inputs, outputs = weight.shape[:2]
     made = int(outputs) * factor**2
     weights = {"weight": weight.permute(1, 2, 3, 0).reshape(made, inputs, 1, 1)}
     if a["bias"] is not None:

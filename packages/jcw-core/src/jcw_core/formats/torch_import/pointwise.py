@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from jcw_core.formats.torch_import.arguments import only
 from jcw_core.formats.torch_import.exported import Operator
@@ -59,9 +64,79 @@ def _softmax(net: Translation, operator: Operator) -> Value:
     return net.append(operator, "softmax", net.node(operator.arguments["self"]))
 
 
-def _sum(net: Translation, operator: Operator) -> Value:
+def _sum(sign: int, net: Translation, operator: Operator) -> Value:
     only(operator, alpha=1)
-    return _both("add", net, operator)
+    a = operator.arguments
+    if (shift := _number(net, a["other"])) is not None:
+        return _affine(net, operator, a["self"], shift=sign * shift)
+    shift = _number(net, a["self"])
+    if sign < 0:
+        if shift is None:
+            raise Obstacle("a difference of two values that depend on the image has no place in a network")
+        return _affine(net, operator, a["other"], scale=torch.tensor(-1.0), shift=shift)
+    return _both("add", net, operator) if shift is None else _affine(net, operator, a["other"], shift=shift)
+
+
+def _reverse_difference(net: Translation, operator: Operator) -> Value:
+    """Torch's rsub: other - self."""
+    a = operator.arguments
+    return _sum(-1, net, replace(operator, arguments={**a, "self": a["other"], "other": a["self"]}))
+
+
+def _product(net: Translation, operator: Operator) -> Value:
+    a = operator.arguments
+    for value, other in (("self", "other"), ("other", "self")):
+        if (scale := _number(net, a[other])) is not None:
+            return _affine(net, operator, a[value], scale=scale)
+    return _both("mul", net, operator)
+
+
+def _quotient(net: Translation, operator: Operator) -> Value:
+    only(operator, rounding_mode=None)
+    divisor = _number(net, operator.arguments["other"])
+    if divisor is None:
+        raise Obstacle("divides by a value that depends on the image")
+    if not divisor.all():
+        raise Obstacle("divides by zero")
+    return _affine(net, operator, operator.arguments["self"], scale=1 / divisor)
+
+
+def _number(net: Translation, argument: Any) -> Tensor | None:
+    """A number, or a tensor that does not depend on the image; None for a value that does."""
+    if isinstance(argument, (int, float)):
+        return torch.tensor(float(argument))
+    value = net.value(argument)
+    return value.float() if isinstance(value, Tensor) else None
+
+
+def _affine(
+    net: Translation,
+    operator: Operator,
+    argument: Any,
+    *,
+    scale: Tensor | None = None,
+    shift: Tensor | None = None,
+) -> Value:
+    """X scale + shift by channel, as a depthwise 1 x 1 convolution; each a constant of one value or one per channel."""
+    source = net.node(argument)
+    shape = net.builder.shape(source)
+    if len(shape) != 3:
+        raise Obstacle(f"a constant and a value of shape {shape}; only planes have a place")
+
+    def by_channel(given: Tensor | None, default: float) -> Tensor:
+        found = torch.tensor(default) if given is None else given
+        planes = found.ndim >= 3 and tuple(found.shape[-3:]) == (shape[0], 1, 1) and found.numel() == shape[0]
+        if found.numel() != 1 and not planes:
+            raise Obstacle(
+                f"a constant of shape {tuple(found.shape)}; only one value, or one per channel, has a place"
+            )
+        return found.reshape(-1).expand(shape[0])
+
+    weights = {"weight": by_channel(scale, 1.0).reshape(-1, 1, 1, 1), "bias": by_channel(shift, 0.0)}
+    return net.append_weighted(
+        operator, None, "conv2d", source, weights,
+        out_channels=shape[0], kernel_size=(1, 1), stride=(1, 1), padding=(0, 0), groups=shape[0], bias=True,
+    )  # fmt: skip
 
 
 def _both(op: str, net: Translation, operator: Operator) -> Value:
@@ -83,6 +158,9 @@ POINTWISE: Mapping[str, Callable[[Translation, Operator], Value]] = {
     "prelu": _prelu,
     "_prelu_kernel": _prelu,
     "softmax": _softmax,
-    "add": _sum,
-    "mul": partial(_both, "mul"),
+    "add": partial(_sum, 1),
+    "sub": partial(_sum, -1),
+    "rsub": _reverse_difference,
+    "mul": _product,
+    "div": _quotient,
 }

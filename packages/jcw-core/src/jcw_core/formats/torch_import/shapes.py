@@ -8,6 +8,8 @@ from functools import partial
 from itertools import accumulate
 from math import prod
 
+from torch import Tensor
+
 from jcw_core.formats.torch_import.arguments import only
 from jcw_core.formats.torch_import.exported import Operator
 from jcw_core.formats.torch_import.translation import Grouped, Obstacle, Padded, Translation, Value
@@ -117,6 +119,8 @@ def _reshaped(net: Translation, operator: Operator) -> Value:
         if not value.is_turned:
             return value.source
         return net.append(operator, "channel_shuffle", value.source, groups=value.groups)
+    if isinstance(value, Tensor):
+        return value.reshape(operator.shape)
     source = net.node(argument)
     shape, wanted = net.builder.shape(source), operator.shape[1:]
     if wanted == shape:
