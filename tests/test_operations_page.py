@@ -18,6 +18,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
 WINDOW: dict[str, Attribute] = {"kernel_size": (3, 3), "stride": (2, 2), "padding": (1, 1)}
 EXAMPLES: dict[str, dict[str, Attribute]] = {
     "conv2d": {**WINDOW, "out_channels": 8, "groups": 1, "bias": True},
+    "conv_transpose2d": {**WINDOW, "out_channels": 8, "groups": 1, "bias": True},
     "linear": {"out_features": 5, "bias": True},
     "batch_norm": {"eps": 1e-5},
     "max_pool": WINDOW,
@@ -88,7 +89,7 @@ def attributes(op: str) -> str:
 def page() -> str:
     """The page as the code has it."""
     from jcw_core.formats.onnx_reader.network import OPERATORS as ONNX
-    from jcw_core.formats.torch_import.operators import OPERATORS as TORCH
+    from jcw_core.formats.torch_import.module import OPERATORS as TORCH
 
     rows = ["| operation | attributes | channels | engine |", "|---|---|---|---|"]
     rows += [

@@ -106,7 +106,7 @@ class OnnxRuntimeDevice:
 
 
 OPERATORS = {
-    "conv2d": "Conv", "linear": "Gemm", "batch_norm": "BatchNormalization", "max_pool": "MaxPool", "avg_pool": "AveragePool",
+    "conv2d": "Conv", "conv_transpose2d": "ConvTranspose", "linear": "Gemm", "batch_norm": "BatchNormalization", "max_pool": "MaxPool", "avg_pool": "AveragePool",
     "global_avg_pool": "GlobalAveragePool", "flatten": "Flatten", "add": "Add", "mul": "Mul", "scale": "Mul", "concat": "Concat",
 }  # fmt: skip
 ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, float], Mapping[str, float]]] = {
@@ -191,10 +191,13 @@ def _arrays(p: LayerProblem, rng: np.random.Generator) -> dict[str, Array]:
     """Weights of the operator by name, in the order that it reads them."""
     if p.op == "batch_norm":
         return {name: np.ones(p.in_channels, np.float32) for name in ("weight", "bias", "mean", "variance")}
-    if p.op not in ("conv2d", "linear"):
+    if p.op not in ("conv2d", "conv_transpose2d", "linear"):
         return {}
-    window = p.kernel_size if p.op == "conv2d" else ()
-    weight = rng.standard_normal((p.out_channels, p.in_channels // p.groups, *window), np.float32)
+    window = () if p.op == "linear" else p.kernel_size
+    channels = p.out_channels, p.in_channels // p.groups
+    if p.op == "conv_transpose2d":
+        channels = p.in_channels, p.out_channels // p.groups
+    weight = rng.standard_normal((*channels, *window), np.float32)
     weight[rng.random(weight.shape) >= p.density] = 0
     return {"weight": weight, "bias": rng.standard_normal(p.out_channels, np.float32)}
 
@@ -204,10 +207,15 @@ def _attributes(p: LayerProblem) -> dict[str, Any]:
         return {"transB": 1}
     if p.op == "concat":
         return {"axis": 1}
-    if p.op not in ("conv2d", "max_pool", "avg_pool"):
+    if p.op not in ("conv2d", "conv_transpose2d", "max_pool", "avg_pool"):
         return {}
-    window = {"kernel_shape": p.kernel_size, "strides": p.stride, "pads": p.padding * 2}
-    own = {"conv2d": {"group": p.groups}, "avg_pool": {"count_include_pad": 1}}
+    window = {"kernel_shape": p.kernel_size, "strides": p.stride, "pads": p.padding * (4 // len(p.padding))}
+    convolution = {"group": p.groups, "dilations": p.dilation}
+    own: dict[str, dict[str, Any]] = {
+        "conv2d": convolution,
+        "conv_transpose2d": convolution | {"output_padding": p.output_padding},
+        "avg_pool": {"count_include_pad": 1},
+    }
     return window | own.get(p.op, {})
 
 

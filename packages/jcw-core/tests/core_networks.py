@@ -144,6 +144,8 @@ def _append(
                 "depthwise",
                 "pair",
                 "grouped",
+                "dilated",
+                "transposed",
                 "batch_norm",
                 "pool",
                 "global",
@@ -185,7 +187,19 @@ def _append(
             padding=padding,
             groups=groups,
         )
-    elif kind == "batch_norm":
+    elif kind == "dilated":
+        groups = draw(st.sampled_from([1, channels]))
+        steps = [draw(st.integers(1, 3)) for _ in range(2)]
+        # As much padding as keeps the size, so that every window fits.
+        net.add(
+            name, "conv2d", source, out_channels=groups * draw(st.integers(1, 5)), kernel_size=(kernel, kernel),
+            stride=(stride, stride), padding=tuple((kernel - 1) * step for step in steps), groups=groups,
+            bias=draw(st.booleans()), dilation=tuple(steps),
+        )  # fmt: skip
+    elif kind == "transposed" and height * width <= 150:
+        rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+        net.add(name, "conv_transpose2d", source, **transposed_attributes(channels, rng))  # type: ignore[arg-type]
+    elif kind in ("batch_norm", "transposed"):
         net.batch_norm(name, source=source)
     elif kind == "pool":
         net.pool(
@@ -299,6 +313,8 @@ def _apply(node: Node, inputs: list[Array], weights: Mapping[str, NDArray[np.flo
     }
     if node.op == "conv2d":
         return _conv(node, x, own)
+    if node.op == "conv_transpose2d":
+        return _transposed(node, x, own)
     if node.op == "linear":
         return own["weight"] @ x + own.get("bias", 0)
     if node.op == "batch_norm":
@@ -335,7 +351,9 @@ def _windows(node: Node, x: Array, fill: float) -> Array:
     padding, (sh, sw) = node.attributes["padding"], node.attributes["stride"]
     top, left, bottom, right = padding if len(padding) == 4 else (*padding, *padding)
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right)), constant_values=fill)
-    return sliding_window_view(padded, node.attributes["kernel_size"], (1, 2))[:, ::sh, ::sw]
+    dh, dw = node.attributes.get("dilation", (1, 1))
+    reach = [(k - 1) * d + 1 for k, d in zip(node.attributes["kernel_size"], (dh, dw), strict=True)]
+    return sliding_window_view(padded, reach, (1, 2))[:, ::sh, ::sw, ::dh, ::dw]
 
 
 def _conv(node: Node, x: Array, own: Mapping[str, Array]) -> Array:
@@ -344,6 +362,50 @@ def _conv(node: Node, x: Array, own: Mapping[str, Array]) -> Array:
     kernels = np.split(own["weight"], groups)
     out = np.concatenate([np.einsum("ihwab,oiab->ohw", w, k) for w, k in zip(windows, kernels, strict=True)])
     return out + own["bias"][:, None, None] if "bias" in own else out
+
+
+def _transposed(node: Node, x: Array, own: Mapping[str, Array]) -> Array:
+    """Each pixel adds its value times the kernel to what it makes, from which the padding is cut off."""
+    a, groups = node.attributes, node.attributes["groups"]
+    (sh, sw), (dh, dw), (kh, kw) = a["stride"], a.get("dilation", (1, 1)), a["kernel_size"]
+    more, padding = a.get("output_padding", (0, 0)), a["padding"]
+    top, left, bottom, right = padding if len(padding) == 4 else (*padding, *padding)
+    height, width = (x.shape[1] - 1) * sh + (kh - 1) * dh + 1, (x.shape[2] - 1) * sw + (kw - 1) * dw + 1
+    # Of four, a padding is negative where the rows that are added are more than it cuts off.
+    whole = np.zeros((len(own["weight"]), height + more[0], width + more[1]))
+    parts = zip(np.split(x, groups), np.split(own["weight"], groups), np.split(whole, groups), strict=True)
+    for values, kernels, out in parts:
+        for y, z in np.ndindex(x.shape[1:]):
+            rows, columns = (
+                slice(y * sh, y * sh + (kh - 1) * dh + 1, dh),
+                slice(z * sw, z * sw + (kw - 1) * dw + 1, dw),
+            )
+            out[:, rows, columns] += np.einsum("i,oiab->oab", values[:, y, z], kernels)
+    made = whole[:, top : whole.shape[1] - bottom, left : whole.shape[2] - right]
+    return made + own["bias"][:, None, None] if "bias" in own else made
+
+
+def transposed_attributes(channels: int, rng: np.random.Generator) -> dict[str, object]:
+    """Random attributes of a transposed convolution of so many channels, small enough for any plane of 2 x 2."""
+    kernel, stride = rng.integers(1, 5, 2), rng.integers(1, 4, 2)
+    dilation = rng.integers(1, 3, 2)
+    groups = int(rng.choice([n for n in range(1, channels + 1) if channels % n == 0]))
+    reach = (kernel - 1) * dilation + 1
+    padding = (
+        rng.integers(0, np.tile((reach + 1) // 2, 2))
+        if rng.random() < 0.3
+        else rng.integers(0, (reach + 1) // 2)
+    )
+    return {
+        "out_channels": groups * int(rng.integers(1, 4)),
+        "groups": groups,
+        "bias": bool(rng.integers(2)),
+        "kernel_size": tuple(kernel.tolist()),
+        "stride": tuple(stride.tolist()),
+        "padding": tuple(padding.tolist()),
+        "dilation": tuple(dilation.tolist()),
+        "output_padding": tuple(rng.integers(0, np.maximum(stride, dilation)).tolist()),
+    }
 
 
 def image_of(network: Network, rng: np.random.Generator) -> Array:

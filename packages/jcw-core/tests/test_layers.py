@@ -261,9 +261,17 @@ def test_operations_without_weights_make_the_channels_that_they_read() -> None:
 
 
 WINDOW = {"kernel_size": (3, 3), "stride": (2, 1), "padding": (0, 1)}
-FIELDS = {**WINDOW, "groups": 2, "activation": "relu", "residual": True}
+FIELDS = {
+    **WINDOW,
+    "groups": 2,
+    "activation": "relu",
+    "residual": True,
+    "dilation": (1, 2),
+    "output_padding": (1, 0),
+}
 TAKES = {
-    "conv2d": {*FIELDS},
+    "conv2d": FIELDS.keys() - {"output_padding"},
+    "conv_transpose2d": FIELDS.keys() - {"activation", "residual"},
     **{op: {*WINDOW, "activation"} for op in ("max_pool", "avg_pool")},
     **{op: {"activation", "residual"} for op in ("linear", "batch_norm")},
     **{op: {"activation"} for op in ("add", "mul", "scale")},
@@ -274,18 +282,37 @@ TAKES = {
 @pytest.mark.parametrize("op", sorted({*OPERATIONS, "scale"}))
 def test_operations_take_no_fields_that_they_do_not_have(op: str) -> None:
     taken = TAKES.get(op, set())
-    size = 1 if op == "linear" else 4
-    whole = LayerProblem(
-        op,
-        8,
-        size,
-        size,
-        {"flatten": 128, "pixel_shuffle": 4}.get(op, 8),
-        **{name: FIELDS[name] for name in taken},
-    )
+    size = 1 if op in ("linear", "unflatten") else 5
+    own = {name: FIELDS[name] for name in taken} | ({"stride": (2, 2)} if op == "pixel_shuffle" else {})
+    whole = LayerProblem(op, 8, size, size, {"flatten": 200, "pixel_shuffle": 2}.get(op, 8), **own)
     for name in FIELDS.keys() - taken:
         with pytest.raises(NetworkError, match=f"layer problem with {name}, which {op} does not take"):
             replace(whole, **{name: FIELDS[name]})
+
+
+@pytest.mark.parametrize(
+    ("op", "sizes", "change"),
+    [
+        ("pixel_shuffle", (5, 2, 3, 1), {"stride": (2, 2)}),
+        ("pixel_shuffle", (8, 2, 3, 4), {"stride": (1, 2)}),
+        ("unflatten", (8, 2, 1, 8), {}),
+        ("conv_transpose2d", (4, 2, 3, 4), {"output_padding": (0, 1)}),
+        ("conv_transpose2d", (4, 2, 3, 4), {"padding": (1, 1)}),
+        ("conv_transpose2d", (4, 2, 3, 6), {"groups": 4}),
+        ("conv2d", (4, 5, 5, 4), {"kernel_size": (3, 3), "dilation": (1, 3)}),
+    ],
+)
+def test_impossible_shapes(op: str, sizes: tuple[int, ...], change: dict[str, object]) -> None:
+    with pytest.raises(NetworkError):
+        LayerProblem(op, *sizes, **change)
+
+
+def test_sizes_of_dilated_and_transposed_layers() -> None:
+    dilated = LayerProblem("conv2d", 4, 9, 8, 6, (3, 2), dilation=(2, 3), padding=(1, 0))
+    assert (dilated.out_height, dilated.out_width) == (7, 5)
+    up = LayerProblem("conv_transpose2d", 4, 5, 6, 8, (3, 4), (2, 2), (1, 1), output_padding=(1, 0))
+    assert (up.out_height, up.out_width) == (10, 12)
+    assert up.macs == 4 * 8 * 12 * 30
 
 
 DEPTHWISE = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), (2, 2), (1, 1), groups=8)

@@ -53,8 +53,10 @@ def test_counts_follow_from_the_arrays(network: Network) -> None:
     assert network.parameters == sum(int(np.prod(shape)) for shape in network.parameter_shapes.values())
     macs = 0
     for node in network:
-        if node.op in ("conv2d", "linear"):
-            area = int(np.prod(network.shapes[node.name][1:]))
+        if node.op in ("conv2d", "linear", "conv_transpose2d"):
+            # A transposed convolution uses each weight once for each pixel that it reads.
+            pixels = node.inputs[0] if node.op == "conv_transpose2d" else node.name
+            area = int(np.prod(network.shapes[pixels][1:]))
             macs += int(np.prod(network.parameter_shapes[f"{node.name}.weight"])) * area
     assert network.macs == macs
 

@@ -115,6 +115,15 @@ def test_constants_beside_layers(tmp_path: Path, rng: np.random.Generator) -> No
             )
         ],
         [step("ConvTranspose", "c", "up", "upb", strides=(2, 2))],
+        [step("ConvTranspose", "c", "up", "upb", strides=(2, 1), pads=(0, 1, 1, 0), output_padding=(1, 0))],
+        [
+            step("ConvTranspose", "c", "up", strides=(3, 2), dilations=(2, 1)),
+            step("Add", "convtranspose", "upb3"),
+        ],
+        [step("ConvTranspose", "c", "each", group=5, to="t"), step("Mul", "t", "three")],
+        [step("ConvTranspose", "c", "up", strides=(2, 1), auto_pad="SAME_UPPER")],
+        [step("ConvTranspose", "c", "up", strides=(3, 3), output_shape=(7, 18))],
+        [step("Conv", "c", "dilated", name="second", dilations=(2, 3), pads=(2, 0, 1, 1))],
         [
             step("Reshape", "c", "groups", to="g"),
             step("Transpose", "g", perm=(0, 2, 1, 3, 4)),
@@ -144,6 +153,9 @@ def test_constants_beside_layers(tmp_path: Path, rng: np.random.Generator) -> No
         numbers("factors", [1, 1, 2, 3]),
         random("up", 5, 3, 2, 2, rng=rng),
         random("upb", 3, rng=rng),
+        random("upb3", 1, 3, 1, 1, rng=rng),
+        random("each", 5, 3, 3, 2, rng=rng),
+        random("dilated", 4, 5, 2, 2, rng=rng),
         numbers("groups", [0, 5, 1, 3, 7], np.int64),
         numbers("back", [0, 5, 3, 7], np.int64),
         numbers("across", [1, -1, 1, 1], np.int64),

@@ -59,6 +59,29 @@ def every_operation() -> Network:
     net.add("twice", "resize_nearest", scale=(2, 3))
     net.add("thrice", "resize_bilinear", scale=(3, 2))
     net.add("elu", "elu", alpha=0.7)
+    net.add(
+        "dilated",
+        "conv2d",
+        out_channels=8,
+        kernel_size=(3, 2),
+        stride=(2, 1),
+        padding=(2, 1),
+        groups=2,
+        bias=True,
+        dilation=(2, 3),
+    )
+    net.add(
+        "up",
+        "conv_transpose2d",
+        out_channels=12,
+        kernel_size=(4, 3),
+        stride=(2, 2),
+        padding=(1, 0, 2, 1),
+        groups=2,
+        bias=True,
+        dilation=(1, 2),
+        output_padding=(1, 0),
+    )
     net.pool("small", "avg_pool", 5, 5)
     net.add("flat", "flatten")
     net.linear("fc1", 6, bias=False)

@@ -28,6 +28,7 @@ from jcw_core.files import write_json
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
+from jcw_core.network.operations import LAYERS
 from jcw_core.network.shrink import shrink_weights
 from jcw_core.network.weight_groups import density_mask, group_norms
 from jcw_core.report.stages import ReportStage, assemble, kept_by_layer
@@ -67,6 +68,7 @@ def test_report_has_the_keys_that_others_read(context: Context) -> None:
         "measured_latency_ms": 1.1,
         "meets_budget": True,
         "search_error": 0.3,
+        "distance": None,
         "test_error": 0.105,
     }
     assert report["baseline"]["macs"] == context.network.macs
@@ -240,7 +242,7 @@ def kept_of(network: Network, architecture: Architecture) -> dict[str, tuple[int
     weights = shrink_weights(network, architecture, random_weights(network, np.random.default_rng(0)))
     found = {}
     for node in network:
-        if node.op in ("conv2d", "linear"):
+        if node.op in LAYERS:
             weight = weights[f"{node.name}.weight"]
             density = architecture.densities.get(node.name, 1.0)
             norms = group_norms(weight * density_mask(weight, density), 1)
@@ -288,7 +290,7 @@ def test_kept_channels_and_densities_are_those_of_the_architecture(network: Netw
 def test_the_page_says_what_stays_whole_and_why(tmp_path: Path) -> None:
     net = NetworkBuilder("grouped", (1, 8, 8))
     net.conv("first", 16, 3)
-    net.conv("grouped", 16, 3, groups=4)
+    net.conv("grouped", 24, 3, groups=4)
     net.conv("small", 4, 1)
     net.conv("last", 16, 1)
     net.depthwise("dw", 3)
@@ -300,8 +302,8 @@ def test_the_page_says_what_stays_whole_and_why(tmp_path: Path) -> None:
     ReportStage().run(context)
     page = html.unescape(re.sub("<[^>]+>", "\n", context.path("report.html").read_text()))
     for line in (
-        "first: all channels, as it feeds the grouped convolution 'grouped'",
-        "grouped: all channels, as it is a grouped convolution of 4 groups that is not depthwise",
+        "first: all channels, as it feeds the grouped convolution 'grouped', which makes 6 channels of every 4",
+        "grouped: all channels, as it is a grouped convolution that makes 6 channels of every 4",
         "small: all channels, as it has 4 channels, one step of 4",
         "fc: all channels, as it makes the network's output",
         "first: all weights, as it is the first convolution",

@@ -20,7 +20,7 @@ from jcw_core.network.graph import Network
 from jcw_core.network.shrink import shrink
 from jcw_core.space.bounds import Bound, BoundError
 from jcw_core.space.space import SearchSpace, Variable, is_prunable, prunable_layers
-from jcw_core.space.whole import fixed_layers, unpruned_layers
+from jcw_core.space.whole import fixed_layers, layers_of, unpruned_layers
 
 SHARES = st.floats(0.01, 1)
 
@@ -258,7 +258,7 @@ def test_layers_that_stay_whole_are_those_that_no_architecture_cuts(network: Net
     space = SearchSpace.of(network, step=step)
     smallest = space.architecture(space.low)
     small = shrink(network, smallest)
-    layers = [node.name for node in network if node.op in ("conv2d", "linear")]
+    layers = layers_of(network)
     same = {layer for layer in layers if small.shapes[layer] == network.shapes[layer]}
     fixed = fixed_layers(network, step)
     assert fixed.keys() == same
@@ -291,14 +291,14 @@ def test_a_bound_that_can_do_nothing_is_refused_with_the_reason(
 def test_bounds_that_are_ignored_are_named_in_the_recipe() -> None:
     net = NetworkBuilder("net", (3, 8, 8))
     net.conv("first", 16, 3)
-    net.conv("grouped", 16, 3, groups=4)
+    net.conv("grouped", 24, 3, groups=4)
     net.conv("last", 16, 1)
     net.depthwise("dw", 3)
     network = net.build()
     for bound, message in (
         (Bound("first", 0.5, 1), "width = 0.5 of bound 'first' does nothing: 'first' feeds the grouped convolution "
-         "'grouped' and keeps all its channels; give width = 1"),
-        (Bound("grouped", 0.5, 1), "'grouped' is a grouped convolution of 4 groups that is not depthwise and keeps"),
+         "'grouped', which makes 6 channels of every 4 and keeps all its channels; give width = 1"),
+        (Bound("grouped", 0.5, 1), "'grouped' is a grouped convolution that makes 6 channels of every 4 and keeps"),
         (Bound("dw", 1, 0.5), "density = 0.5 of bound 'dw' does nothing: 'dw' is depthwise and keeps all its weights"),
         (Bound("[fg]*", 0.5, 1), "each of the 2 layers that it matches keeps all its channels ('first' feeds"),
     ):  # fmt: skip

@@ -14,22 +14,37 @@ from jcw_core.network.graph import Network, Node
 F64 = NDArray[np.float64]
 
 
-def windows(x: F64, kernel: Any, stride: Any, padding: Any, fill: float = 0.0) -> F64:
+def windows(x: F64, kernel: Any, stride: Any, padding: Any, fill: float = 0.0, dilation: Any = (1, 1)) -> F64:
     """(c, h, w) to (c, out_h, out_w, kh, kw); padding is (height, width) or (top, left, bottom, right)."""
     top, left, bottom, right = tuple(padding) * (4 // len(padding))
     pad = ((0, 0), (top, bottom), (left, right))
     padded = np.pad(x, pad, constant_values=fill)
-    return sliding_window_view(padded, tuple(kernel), axis=(1, 2))[:, :: stride[0], :: stride[1]]
+    reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
+    view = sliding_window_view(padded, reach, axis=(1, 2))
+    return view[:, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
 
 
-def conv(x: F64, weight: F64, stride: Any, padding: Any, groups: int) -> F64:
+def conv(x: F64, weight: F64, stride: Any, padding: Any, groups: int, dilation: Any = (1, 1)) -> F64:
     _, per_group, kh, kw = weight.shape
-    view = windows(x, (kh, kw), stride, padding)
+    view = windows(x, (kh, kw), stride, padding, dilation=dilation)
     parts = [
         np.einsum("chwyx,ocyx->ohw", view[g * per_group : (g + 1) * per_group], w, optimize=True)
         for g, w in enumerate(np.split(weight, groups))
     ]
     return np.concatenate(parts)
+
+
+def transposed(x: F64, weight: F64, groups: int, attributes: Mapping[str, Any]) -> F64:
+    """By definition: the input with zeros between its pixels, under the kernel the other way round."""
+    (sh, sw), (dh, dw) = attributes["stride"], attributes.get("dilation", (1, 1))
+    top, left, bottom, right = tuple(attributes["padding"]) * (4 // len(attributes["padding"]))
+    more = attributes.get("output_padding", (0, 0))
+    reach = (weight.shape[2] - 1) * dh, (weight.shape[3] - 1) * dw
+    spread = np.zeros((len(x), (x.shape[1] - 1) * sh + 1, (x.shape[2] - 1) * sw + 1))
+    spread[:, ::sh, ::sw] = x
+    around = (*reach, reach[0] + more[0], reach[1] + more[1])
+    whole = conv(spread, weight[..., ::-1, ::-1], (1, 1), around, groups, (dh, dw))
+    return whole[:, top : whole.shape[1] - bottom, left : whole.shape[2] - right]
 
 
 def sigmoid(x: F64) -> F64:
@@ -97,7 +112,10 @@ def weighted(node: Node, x: F64, w: Mapping[str, F64]) -> F64:
     weight, bias = w[f"{node.name}.weight"], w.get(f"{node.name}.bias", np.zeros(1))
     if node.op == "linear":
         return weight @ x + bias
-    return conv(x, weight, a["stride"], a["padding"], a["groups"]) + bias[:, None, None]
+    if node.op == "conv_transpose2d":
+        return transposed(x, weight, a["groups"], a) + bias[:, None, None]
+    dilation = a.get("dilation", (1, 1))
+    return conv(x, weight, a["stride"], a["padding"], a["groups"], dilation) + bias[:, None, None]
 
 
 def pool(node: Node, x: F64) -> F64:
@@ -126,7 +144,7 @@ def values(network: Network, weights: Any, image: NDArray[Any]) -> dict[str, F64
     found: dict[str, F64] = {}
     for node in network:
         inputs = [found[name] for name in node.inputs] or [np.asarray(image, np.float64)]
-        if node.op in ("conv2d", "linear"):
+        if node.op in ("conv2d", "conv_transpose2d", "linear"):
             found[node.name] = weighted(node, inputs[0], w)
         elif node.op == "batch_norm":
             found[node.name] = batch_norm(node, inputs[0], w)

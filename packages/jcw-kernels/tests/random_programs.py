@@ -49,7 +49,9 @@ class Draft:
         self.units.append({"name": f"u{len(self.units)}", "op": op, "inputs": inputs, **attributes})
         self.values.append(value)
 
-    def weighted(self, op: str, source: int, weight: F64, compute: Any, **attributes: Any) -> None:
+    def weighted(
+        self, op: str, source: int, weight: F64, compute: Any, fuses: bool = True, **attributes: Any
+    ) -> None:
         """Append a convolution or linear layer: ``compute`` makes its value without bias from pruned weights."""
         pruned = weight * density_mask(weight, self.pick([1.0, 1.0, 0.5, 0.1, 0.0])) / np.sqrt(weight[0].size)
         arrays = {"weight": pruned, "bias": self.rng.standard_normal(len(weight))}
@@ -58,10 +60,10 @@ class Draft:
         exact, bias = (array.astype(np.float64) for array in own.values())
         value = compute(exact) + bias[:, None, None]
         same = self.like(*value.shape)
-        if same and self.rng.random() < 0.5:
+        if fuses and same and self.rng.random() < 0.5:
             attributes["residual"] = self.pick(same)
             value = value + self.values[attributes["residual"]]
-        self.append(op, [source], value, out_channels=len(weight), **attributes)
+        self.append(op, [source], value, activation=fuses, out_channels=len(weight), **attributes)
 
     def convolve(self, source: int, out: int, groups: int, window: dict[str, list[int]]) -> None:
         x = self.values[source]
@@ -70,7 +72,9 @@ class Draft:
             "conv2d",
             source,
             weight,
-            lambda w: reference.conv(x, w, window["stride"], window["padding"], groups),
+            lambda w: reference.conv(
+                x, w, window["stride"], window["padding"], groups, window.get("dilation", (1, 1))
+            ),
             groups=groups,
             **window,
         )
@@ -103,7 +107,39 @@ def conv2d(d: Draft) -> None:
     channels = len(d.values[source])
     groups = d.pick([1, channels, *(g for g in range(1, channels + 1) if channels % g == 0)])
     out = d.pick(CHANNELS) if groups == 1 else groups * d.pick([1, 1, 2, 3])
-    d.convolve(source, out, groups, d.window(source))
+    window = d.window(source)
+    if d.rng.random() < 0.3:
+        dilation = d.rng.integers(1, 5, 2).tolist()
+        reach = [(k - 1) * n + 1 for k, n in zip(window["kernel_size"], dilation, strict=True)]
+        padding = [
+            max(d.rng.integers(0, n + 1), n - size)
+            for n, size in zip(reach, d.values[source].shape[1:], strict=True)
+        ]
+        window |= {"dilation": dilation, "padding": list(map(int, padding))}
+    d.convolve(source, out, groups, window)
+
+
+def transposed(d: Draft) -> None:
+    source = d.source()
+    x = d.values[source]
+    if x[0].size > 300:
+        return activation(d)
+    groups = d.pick([g for g in range(1, len(x) + 1) if len(x) % g == 0])
+    kernel, stride, dilation = (d.rng.integers(1, high, 2) for high in (5, 4, 3))
+    reach = (kernel - 1) * dilation + 1
+    sides = {
+        "kernel_size": kernel,
+        "stride": stride,
+        "padding": d.rng.integers(0, np.tile((reach + 1) // 2, d.pick([1, 2]))),
+        "dilation": dilation,
+        "output_padding": d.rng.integers(0, np.maximum(stride, dilation)),
+    }
+    attributes = {key: sizes.tolist() for key, sizes in sides.items()}
+    weight = d.rng.standard_normal((groups * d.pick([1, 2, 3]), len(x) // groups, *kernel))
+    d.weighted(
+        "conv_transpose2d", source, weight, lambda w: reference.transposed(x, w, groups, attributes), False,
+        groups=groups, **attributes,
+    )  # fmt: skip
 
 
 def pair(d: Draft) -> None:
@@ -192,7 +228,21 @@ def portable_attributes(op: str, channels: int, rng: np.random.Generator) -> dic
     return found.get(op, {})
 
 
-KINDS = [portable, portable, conv2d, conv2d, pair, linear, pool, mean, flatten, concat, binary, activation]
+KINDS = [
+    portable,
+    portable,
+    conv2d,
+    conv2d,
+    transposed,
+    pair,
+    linear,
+    pool,
+    mean,
+    flatten,
+    concat,
+    binary,
+    activation,
+]
 
 
 def random_program(rng: np.random.Generator) -> Draft:

@@ -21,11 +21,17 @@ ATTRIBUTES = {
     "residual": 0,
     "start": 1,
     "scale": [2, 1],
+    "dilation": [2, 1],
+    "output_padding": [0, 1],
 }
 LACKS = {
-    "conv2d": {"start", "scale"},
-    "linear": {"kernel_size", "stride", "padding", "groups", "start", "scale"},
-    **{op: {"groups", "residual", "start", "scale"} for op in ("max_pool", "avg_pool")},
+    "conv2d": {"start", "scale", "output_padding"},
+    "conv_transpose2d": {"start", "scale", "activation", "residual"},
+    "linear": ATTRIBUTES.keys() - {"activation", "residual"},
+    **{
+        op: ATTRIBUTES.keys() - {"kernel_size", "stride", "padding", "activation"}
+        for op in ("max_pool", "avg_pool")
+    },
     **{op: {*ATTRIBUTES} for op in ("clip", "leaky_relu", "elu", "softmax")},
     "slice": ATTRIBUTES.keys() - {"start"},
     "channel_shuffle": ATTRIBUTES.keys() - {"groups"},

@@ -164,7 +164,7 @@ def test_saliency_is_zero_for_channels_that_are_read_with_zeros() -> None:
     grams = gram_matrices(network, tensors, norm, [torch.randn(16, 3, 8, 8)])
     saliency = channel_saliency(network, tensors, grams)
     assert set(np.flatnonzero(saliency["block.conv1"] == 0)) == {2, 5, 11}
-    assert set(by_importance(saliency)["block.conv1"][-3:]) == {2, 5, 11}
+    assert set(by_importance(network, saliency)["block.conv1"][-3:]) == {2, 5, 11}
 
 
 def test_a_database_is_read_as_it_was_written(network: Network, database: Database, tmp_path: Path) -> None:

@@ -93,14 +93,17 @@ std::string engine_op(const std::string& op) {
                                     : op;
 }
 
-bool chooses_channels(const std::string& op) { return op == "conv2d" || op == "linear" || op == "slice"; }
+bool chooses_channels(const std::string& op) {
+  return is_one_of(op, std::array{"conv2d", "conv_transpose2d", "linear", "slice"});
+}
 
 // Other operations make as many channels as they read, or one for each value.
-void check_channels(const Json& problem, const std::string& op, const Shape& in) {
+void check_channels(const Json& problem, const std::string& op, const Shape& in, const Unit& unit) {
   const Json* given = problem.find("out_channels");
+  if (op == "unflatten" && in.pixels() != 1) throw FormatError("unflatten reads planes, expected features");
   if (!given || chooses_channels(op)) return;
-  if (op == "pixel_shuffle") return;  // by its factor
-  const std::int64_t made = op == "flatten" ? in.size() : in.channels;
+  const std::int64_t square = op == "pixel_shuffle" ? std::int64_t{unit.scale.y} * unit.scale.x : 1;
+  const std::int64_t made = op == "flatten" ? in.size() : in.channels / square;
   if (given->integer("out_channels", 1, kLargestTensor) != made)
     throw FormatError("out_channels is not the " + std::to_string(made) + " that " + op + " makes");
 }
@@ -109,7 +112,7 @@ void check_channels(const Json& problem, const std::string& op, const Shape& in)
 Unit unit_of(const Json& problem, const std::string& name) {
   const std::string op = problem.at("op").text("op");
   Json::Object entry = {{"name", Json{name}}, {"inputs", Json{Json::Array{}}}, {"op", Json{engine_op(op)}}};
-  for (const char* key : {"groups", "kernel_size", "stride", "padding"})
+  for (const char* key : {"groups", "kernel_size", "stride", "padding", "dilation", "output_padding"})
     if (const Json* value = problem.find(key)) {
       const bool resizes = op.starts_with("resize_") || op == "pixel_shuffle";
       const bool factor = resizes && key == std::string("stride");
@@ -159,6 +162,7 @@ int add_other(Model& model, Unit unit, const Unit& last, Weights& weights) {
   unit.name = "other";
   unit.activation = Activation::none;
   unit.kernel = last.kernel, unit.stride = last.stride, unit.padding = last.padding, unit.padding_end = last.padding_end;
+  unit.dilation = last.dilation;
   return add_layer(model, std::move(unit), 0.0, weights);
 }
 
@@ -182,7 +186,7 @@ Layer build(const Json& problem) {
   Model& model = layer.model;
   model.input = {size_of(problem, "in_channels"), size_of(problem, "in_height"), size_of(problem, "in_width")};
   Unit unit = unit_of(problem, "layer");
-  check_channels(problem, op, model.input);
+  check_channels(problem, op, model.input, unit);
   if (op == "channel_shuffle" && model.input.channels % 2 == 0) unit.groups = 2;
   if (op == "concat") model.input.channels = (model.input.channels + 1) / 2;
   unit.inputs = add_sources(model, op);
@@ -195,7 +199,7 @@ Layer build(const Json& problem) {
   if (then) check_second(problem, unit, *then, second);
   Weights weights;
   if (has_residual(then ? *then : problem)) {
-    if (!unit.weighted()) throw FormatError(op + " takes no residual");
+    if (!unit.fuses()) throw FormatError(op + " takes no residual");
     Unit& last = then ? second : unit;
     last.residual = add_other(model, unit, last, weights);
   }

@@ -146,8 +146,8 @@ class Lowering {
   // In order.
   std::vector<Phase> phases_of(const Unit& u) const {
     std::set<int> rows, columns;
-    for (int y = 0; y < u.kernel.y; ++y) rows.insert(Tap::of(y, u.padding.y, u.stride.y).phase);
-    for (int x = 0; x < u.kernel.x; ++x) columns.insert(Tap::of(x, u.padding.x, u.stride.x).phase);
+    for (int y = 0; y < u.kernel.y; ++y) rows.insert(Tap::of(y * u.dilation.y, u.padding.y, u.stride.y).phase);
+    for (int x = 0; x < u.kernel.x; ++x) columns.insert(Tap::of(x * u.dilation.x, u.padding.x, u.stride.x).phase);
     if (static_cast<std::int64_t>(rows.size() * columns.size()) * u.in.channels > kMostPlanes)
       throw DeviceError("unit " + u.name + ": its stride takes the input apart into more than a million planes");
     std::vector<Phase> phases;

@@ -24,7 +24,7 @@ namespace {
 constexpr int kLargestWindow = 1 << 12;  // kernel, stride, padding
 constexpr std::int64_t kLargestModel = std::int64_t{1} << 31;  // floats of all weights
 
-constexpr std::array<std::pair<std::string_view, Op>, 20> kOps = {{
+constexpr std::array<std::pair<std::string_view, Op>, 21> kOps = {{
     {"conv2d", Op::conv2d},     {"linear", Op::linear},   {"max_pool", Op::max_pool},
     {"avg_pool", Op::avg_pool}, {"add", Op::add},         {"global_avg_pool", Op::global_avg_pool},
     {"flatten", Op::flatten},   {"mul", Op::mul},         {"activation", Op::activation},
@@ -32,7 +32,7 @@ constexpr std::array<std::pair<std::string_view, Op>, 20> kOps = {{
     {"elu", Op::elu},           {"prelu", Op::prelu},     {"softmax", Op::softmax},
     {"slice", Op::slice},       {"channel_shuffle", Op::channel_shuffle},
     {"resize_nearest", Op::resize_nearest}, {"resize_bilinear", Op::resize_bilinear},
-    {"pixel_shuffle", Op::pixel_shuffle},
+    {"pixel_shuffle", Op::pixel_shuffle},   {"conv_transpose2d", Op::conv_transpose2d},
 }};
 
 constexpr std::array<std::pair<std::string_view, Activation>, 7> kActivations = {{
@@ -163,14 +163,16 @@ void check_attributes(const Unit& unit) {
   const auto refuse = [&](const char* what) { throw FormatError("unit " + unit.name + ": takes no " + what); };
   const bool plain = unit.kernel == Pair{1, 1} && unit.stride == Pair{1, 1} && unit.padding == Pair{0, 0} &&
                      unit.padding_end == Pair{0, 0};
-  if (!plain && !is_windowed(unit)) refuse("window");
-  if (unit.groups != 1 && unit.op != Op::conv2d && unit.op != Op::channel_shuffle) refuse("groups");
+  if (!plain && !is_windowed(unit) && !unit.convolves()) refuse("window");
+  if (unit.dilation != Pair{1, 1} && !unit.convolves()) refuse("dilation");
+  if (unit.output_padding != Pair{0, 0} && unit.op != Op::conv_transpose2d) refuse("output_padding");
+  if (unit.groups != 1 && !unit.convolves() && unit.op != Op::channel_shuffle) refuse("groups");
   if (unit.start != 0 && unit.op != Op::slice) refuse("start");
   if (unit.scale != Pair{1, 1} && unit.op != Op::resize_nearest && unit.op != Op::resize_bilinear && unit.op != Op::pixel_shuffle)
     refuse("scale");
   const bool moves = unit.op == Op::concat || unit.op == Op::flatten || unit.op == Op::global_avg_pool;
   if (unit.activation != Activation::none && (moves || unit.portable())) refuse("activation");
-  if (unit.residual >= 0 && !unit.weighted()) refuse("residual");
+  if (unit.residual >= 0 && !unit.fuses()) refuse("residual");
 }
 
 // Names end up in tables on terminals.
@@ -196,6 +198,8 @@ Unit read_unit(const Json& entry, int known_tensors) {
   unit.groups = integer(entry, "groups", 1, kLargestSize, 1);
   unit.kernel = pair(entry, "kernel_size", 1, {1, 1});
   unit.stride = pair(entry, "stride", 1, {1, 1});
+  unit.dilation = pair(entry, "dilation", 1, {1, 1});
+  unit.output_padding = pair(entry, "output_padding", 0, {0, 0});
   read_padding(entry, unit);
   read_portable(entry, unit);
   check_attributes(unit);

@@ -31,7 +31,8 @@ struct Pair {
 };
 
 enum class Op { conv2d, linear, max_pool, avg_pool, global_avg_pool, flatten, activation, add, mul, concat,
-                clip, leaky_relu, elu, prelu, softmax, slice, channel_shuffle, resize_nearest, resize_bilinear, pixel_shuffle };
+                clip, leaky_relu, elu, prelu, softmax, slice, channel_shuffle, resize_nearest, resize_bilinear, pixel_shuffle,
+                conv_transpose2d };
 
 // Tensor 0 is the network's input; unit i makes tensor i + 1.
 struct Unit {
@@ -42,6 +43,7 @@ struct Unit {
   Activation activation = Activation::none;
   int out_channels = 0, groups = 1;
   Pair kernel, stride, padding{0, 0}, padding_end{0, 0};  // before the first pixels and after the last
+  Pair dilation, output_padding{0, 0};          // of a convolution; of a transposed one
   float low = 0.0f, high = 0.0f, slope = 0.0f;  // of clip; of leaky_relu, and the alpha of elu
   int start = 0;                                // first channel of a slice
   Pair scale;                                   // of a resizing operation; of pixel_shuffle, its factor twice
@@ -49,9 +51,12 @@ struct Unit {
   std::vector<float> weight;  // out_channels x (in channels / groups) x kernel; of prelu, channels
   std::vector<float> bias;    // out_channels
 
-  bool weighted() const { return op == Op::conv2d || op == Op::linear; }
+  bool convolves() const { return op == Op::conv2d || op == Op::conv_transpose2d; }
+  bool weighted() const { return convolves() || op == Op::linear; }
+  bool fuses() const { return op == Op::conv2d || op == Op::linear; }  // takes a residual
   bool depthwise() const { return op == Op::conv2d && groups == in.channels && groups == out.channels; }
   bool portable() const { return op >= Op::clip; }  // computed by plain loops
+  Pair span() const { return {(kernel.y - 1) * dilation.y + 1, (kernel.x - 1) * dilation.x + 1}; }  // pixels, first to last tap
   int taps() const { return whole(times(kernel.y, kernel.x)); }
   std::int64_t positions() const { return times(in.channels / groups, taps()); }  // weights per output channel
   std::int64_t weights() const { return times(out_channels, positions()); }

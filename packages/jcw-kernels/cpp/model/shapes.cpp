@@ -23,8 +23,28 @@ int window(const Unit& unit, int size, int kernel, int stride, int padding) {  /
 }
 
 Shape windowed(const Unit& unit, int channels) {
-  return {channels, window(unit, unit.in.height, unit.kernel.y, unit.stride.y, unit.padding.y + unit.padding_end.y),
-          window(unit, unit.in.width, unit.kernel.x, unit.stride.x, unit.padding.x + unit.padding_end.x)};
+  const Pair span = unit.span();
+  return {channels, window(unit, unit.in.height, span.y, unit.stride.y, unit.padding.y + unit.padding_end.y),
+          window(unit, unit.in.width, span.x, unit.stride.x, unit.padding.x + unit.padding_end.x)};
+}
+
+void check_groups(const Unit& unit) {
+  if (unit.in.channels % unit.groups || unit.out_channels % unit.groups) fail(unit, "channels do not divide into groups");
+}
+
+Shape transposed(const Unit& unit) {
+  check_groups(unit);
+  const Pair span = unit.span(), more = unit.output_padding;
+  if (more.y >= std::max(unit.stride.y, unit.dilation.y) || more.x >= std::max(unit.stride.x, unit.dilation.x))
+    fail(unit, "output_padding is no less than the stride and the dilation");
+  const auto made = [](int size, int stride, int reach, int padding, int added) {
+    return std::int64_t{size - 1} * stride + reach - padding + added;
+  };
+  const std::int64_t height = made(unit.in.height, unit.stride.y, span.y, unit.padding.y + unit.padding_end.y, more.y);
+  const std::int64_t width = made(unit.in.width, unit.stride.x, span.x, unit.padding.x + unit.padding_end.x, more.x);
+  if (height < 1 || width < 1) fail(unit, "the padding leaves nothing of the output");
+  if (height > 1 << 28 || width > 1 << 28 || height * width > 1 << 28) fail(unit, "too many pixels");
+  return {unit.out_channels, static_cast<int>(height), static_cast<int>(width)};
 }
 
 void check_pool_padding(const Unit& unit) {
@@ -52,9 +72,9 @@ Shape concatenated(const Model& model, const Unit& unit) {
 Shape inferred(const Model& model, const Unit& unit) {
   switch (unit.op) {
     case Op::conv2d:
-      if (unit.in.channels % unit.groups || unit.out_channels % unit.groups)
-        fail(unit, "channels do not divide into groups");
+      check_groups(unit);
       return windowed(unit, unit.out_channels);
+    case Op::conv_transpose2d: return transposed(unit);
     case Op::linear:
       if (unit.in.pixels() != 1) fail(unit, "the input is " + shown(unit.in) + ", expected it flat");
       return {unit.out_channels, 1, 1};

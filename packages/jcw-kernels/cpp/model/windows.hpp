@@ -34,8 +34,9 @@ inline int reach(int size, int outputs, int kernel, int stride, int padding) {
 }
 
 inline Margin margin_of(const Unit& unit) {
-  return {reach(unit.in.height, unit.out.height, unit.kernel.y, unit.stride.y, unit.padding.y),
-          reach(unit.in.width, unit.out.width, unit.kernel.x, unit.stride.x, unit.padding.x)};
+  const Pair span = unit.span();
+  return {reach(unit.in.height, unit.out.height, span.y, unit.stride.y, unit.padding.y),
+          reach(unit.in.width, unit.out.width, span.x, unit.stride.x, unit.padding.x)};
 }
 
 // The same in pixels of the input itself.
@@ -55,7 +56,7 @@ inline bool is_windowed(const Unit& unit) {
 inline bool is_pool(const Unit& unit) { return unit.op == Op::max_pool || unit.op == Op::avg_pool; }
 
 // A convolution with one output pixel is a linear layer on its flattened input.
-inline bool is_linear(const Unit& unit) { return unit.weighted() && one_pixel(unit.out); }
+inline bool is_linear(const Unit& unit) { return unit.fuses() && one_pixel(unit.out); }
 
 inline bool never_negative(Activation activation) {
   return activation == Activation::relu || activation == Activation::relu6 || activation == Activation::sigmoid ||

@@ -12,9 +12,9 @@ constexpr double kBandBytes = 650e3;
 
 // Rows before and after an output row at which the taps of a row phase read.
 Range shifts(const Unit& unit, int phase) {
-  Range all{unit.kernel.y, -unit.kernel.y - unit.padding.y};
+  Range all{unit.span().y, -unit.span().y - unit.padding.y};
   for (int tap = 0; tap < unit.kernel.y; ++tap) {
-    const Tap at = Tap::of(tap, unit.padding.y, unit.stride.y);
+    const Tap at = Tap::of(tap * unit.dilation.y, unit.padding.y, unit.stride.y);
     if (at.phase == phase) all = {std::min(all.begin, at.shift), std::max(all.end, at.shift)};
   }
   return all;

@@ -17,7 +17,7 @@ constexpr double kRowsMargin = 0.96;
 int input_blocks(const Unit& unit, const Layout& in, const Kernels& kernels) {
   if (unit.taps() == 1) return 1;
   const double cache = unit.stride == Pair{1, 1} ? kTileCache : kernels.tuning.strided_cache;
-  const double span = kTilePixels + (unit.kernel.y - 1) * static_cast<double>(in.row) + unit.kernel.x;
+  const double span = kTilePixels + (unit.span().y - 1) * static_cast<double>(in.row) + unit.span().x;
   const int blocks = static_cast<int>(span * sizeof(float) * unit.in.channels / cache + 0.5);
   return std::clamp(blocks, 1, unit.in.channels);
 }

@@ -12,7 +12,7 @@ struct State {
 // Index into the flattened input of the only pixel that a tap meets.
 Address flat_address(const Unit& unit) {
   return [unit](int channel, int tap_y, int tap_x) -> std::int32_t {
-    const int y = tap_y - unit.padding.y, x = tap_x - unit.padding.x;
+    const int y = tap_y * unit.dilation.y - unit.padding.y, x = tap_x * unit.dilation.x - unit.padding.x;
     if (y < 0 || x < 0 || y >= unit.in.height || x >= unit.in.width) return kNowhere;
     return static_cast<std::int32_t>(channel * unit.in.pixels() + y * unit.in.width + x);
   };

@@ -109,6 +109,37 @@ void resize_bilinear(const Call& call, Range channels) {
     }
 }
 
+// Input pixels [begin, end) of a row or column whose tap, `shift` before it, falls on one of `out` pixels.
+Range landing(int in, int out, int stride, int shift) {
+  const int end = shift + out > 0 ? divide_up(shift + out, stride) : 0;
+  return {shift > 0 ? divide_up(shift, stride) : 0, std::min(in, end)};
+}
+
+// Adds what one input plane and one tap of a transposed convolution make to an output plane.
+void scatter(const Call& call, int from, int to, int tap_y, int tap_x, float weight) {
+  const Unit& u = call.unit;
+  const int shift_y = u.padding.y - tap_y * u.dilation.y, shift_x = u.padding.x - tap_x * u.dilation.x;
+  const Range rows = landing(u.in.height, u.out.height, u.stride.y, shift_y);
+  const Range columns = landing(u.in.width, u.out.width, u.stride.x, shift_x);
+  for (int y = rows.begin; y < rows.end; ++y) {
+    const float* const in = call.source(from, y);
+    float* const out = call.target(to, y * u.stride.y - shift_y);
+    for (int x = columns.begin; x < columns.end; ++x) out[x * u.stride.x - shift_x] += weight * in[x];
+  }
+}
+
+void transposed(const Call& call, Range channels) {
+  const Unit& u = call.unit;
+  const int inputs = u.in.channels / u.groups, outputs = u.out.channels / u.groups;
+  for (int c = channels.begin; c < channels.end; ++c) {
+    for (int y = 0; y < u.out.height; ++y) std::fill_n(call.target(c, y), u.out.width, u.bias[static_cast<std::size_t>(c)]);
+    const float* weight = u.weight.data() + std::int64_t{c} * u.positions();
+    for (int i = 0; i < inputs; ++i)
+      for (int tap = 0; tap < u.taps(); ++tap, ++weight)
+        if (*weight != 0.0f) scatter(call, c / outputs * inputs + i, c, tap / u.kernel.x, tap % u.kernel.x, *weight);
+  }
+}
+
 // Over the channels of some rows.
 void softmax(const Call& call, Range rows) {
   const int channels = call.unit.out.channels;
@@ -133,6 +164,7 @@ Body body_of(Op op) {
     case Op::resize_nearest: return resize_nearest;
     case Op::pixel_shuffle: return pixel_shuffle;
     case Op::resize_bilinear: return resize_bilinear;
+    case Op::conv_transpose2d: return transposed;
     default: throw std::logic_error("an operation without loops");
   }
 }
@@ -145,6 +177,10 @@ Step make_portable(const Binder& binder, const Operation& o) {
   const int count = unit.op == Op::softmax ? unit.out.height : unit.out.channels;
   Step step;
   step.kernel = "portable";
+  if (unit.weighted()) {
+    step.density = density(unit);
+    step.macs = step.density * static_cast<double>(unit.weights() * unit.in.pixels());
+  }
   step.run = [call, body = body_of(unit.op), count](int part, int parts) { body(*call, slice(count, part, parts)); };
   return step;
 }

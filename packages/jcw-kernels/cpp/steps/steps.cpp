@@ -85,7 +85,8 @@ double activation_bytes(const Lowered& lowered, const Operation& o) {
 Address Binder::address(const Operation& o, const Layout& in) const {
   const Unit& u = unit(o);
   const bool padding_counts = u.op == Op::max_pool;
-  return [u, in, phases = o.phases, padding_counts](int channel, int tap_y, int tap_x) -> std::int32_t {
+  return [u, in, phases = o.phases, padding_counts](int channel, int row, int column) -> std::int32_t {
+    const int tap_y = row * u.dilation.y, tap_x = column * u.dilation.x;
     if (!padding_counts && (!meets(tap_y, u.padding.y, u.stride.y, u.in.height, u.out.height) ||
                             !meets(tap_x, u.padding.x, u.stride.x, u.in.width, u.out.width)))
       return kNowhere;

@@ -44,6 +44,7 @@ std::vector<float> weights_of(const Unit& unit, const std::vector<int>& taps) {
 Kernel shaped_kernel(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Kernels& kernels = binder.kernels();
+  if (unit.dilation != Pair{1, 1}) return nullptr;
   const bool three = unit.kernel == Pair{3, 3}, five = unit.kernel == Pair{5, 5};
   if (o.access == Access::by_two) return three ? kernels.windowed_3_by_two : kernels.windowed_5_by_two;
   if (o.access == Access::flat && unit.weighted()) return three ? kernels.windowed_3 : five ? kernels.windowed_5 : nullptr;

@@ -24,7 +24,7 @@ struct Tiles {
 };
 
 bool possible(const Unit& unit, const Operation& o) {
-  return unit.groups == 1 && unit.kernel == Pair{3, 3} && unit.stride == Pair{1, 1} && o.phases.size() == 1;
+  return unit.groups == 1 && unit.kernel == Pair{3, 3} && unit.stride == Pair{1, 1} && unit.dilation == Pair{1, 1} && o.phases.size() == 1;
 }
 
 // Multiply-accumulates of the dense tile that the layer takes, transforms included, over those of its direct form.

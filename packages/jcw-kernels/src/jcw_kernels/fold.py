@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.network.layers import FusedLayer
+from jcw_core.network.operations import LAYERS
 
 Arrays = Mapping[str, NDArray[np.float32]]
 
@@ -30,7 +31,7 @@ def fold(layer: FusedLayer, arrays: Arrays) -> Folded | None:
     if node.op == "batch_norm":
         scale, shift = _scale_and_shift(node.name, float(node.attributes["eps"]), arrays)  # type: ignore[arg-type]
         return Folded(scale.reshape(-1, 1, 1, 1).astype(np.float32), shift.astype(np.float32))
-    if node.op not in ("conv2d", "linear"):
+    if node.op not in LAYERS:
         return None
     weight = arrays[f"{node.name}.weight"].astype(np.float64)
     bias = np.zeros(weight.shape[0])

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from jcw_core.network.operations import CONVOLUTIONS
 from jcw_core.network.problem import LayerProblem
 from jcw_core.options import option
 from jcw_core.protocols import DeviceInfo
@@ -114,7 +115,7 @@ def _floats(problem: LayerProblem) -> int:
     then = _floats(problem.then) if problem.then else 0
     pixels = problem.in_channels * problem.in_height * problem.in_width
     out = problem.out_channels * problem.out_height * problem.out_width
-    taps = problem.kernel_size[0] * problem.kernel_size[1] if problem.op == "conv2d" else 1
+    taps = problem.kernel_size[0] * problem.kernel_size[1] if problem.op in CONVOLUTIONS else 1
     weights = problem.density * problem.in_channels // problem.groups * problem.out_channels * taps
     return int(3 * pixels + 2 * out + 2 * weights) + (1 << 19) + then
 

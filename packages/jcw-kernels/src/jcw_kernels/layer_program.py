@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from jcw_core.errors import DeviceError
-from jcw_core.network.operations import ACTIVATIONS
+from jcw_core.network.operations import ACTIVATIONS, CONVOLUTIONS, LAYERS
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.weight_groups import GROUP_SIZE, kept_groups, weight_groups
 from jcw_kernels.model_file import FORMAT
 
 _POOL = 1 << 16
-_WEIGHTED = ("conv2d", "linear", "batch_norm")
+_WEIGHTED = LAYERS | {"batch_norm"}
 _PORTABLE = (
     *("clip", "leaky_relu", "elu", "prelu", "softmax", "slice", "channel_shuffle"),
     *("resize_nearest", "resize_bilinear", "pixel_shuffle", "unflatten"),
 )
-_WINDOW = ("kernel_size", "stride", "padding")
+_WINDOW = ("kernel_size", "stride", "padding", "dilation", "output_padding")
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -97,7 +97,7 @@ def _entry(name: str, problem: LayerProblem, inputs: list[int]) -> dict[str, Any
     window = {key: list(getattr(problem, key)) for key in _WINDOW}
     if problem.op == "batch_norm":
         return entry | {"op": "conv2d", "out_channels": problem.in_channels, "groups": problem.in_channels}
-    if problem.op in ("conv2d", "linear"):
+    if problem.op in LAYERS:
         entry |= {"out_channels": problem.out_channels, "groups": problem.groups}
     return entry | window
 
@@ -117,7 +117,7 @@ def _portable(problem: LayerProblem) -> dict[str, Any]:
 
 def _weights(name: str, problem: LayerProblem, rng: np.random.Generator) -> Tensors:
     """Random values, repeated from a pool: drawing millions of them would take longer than timing."""
-    kernel = problem.kernel_size if problem.op == "conv2d" else (1, 1)
+    kernel = problem.kernel_size if problem.op in CONVOLUTIONS else (1, 1)
     groups = problem.in_channels if problem.op == "batch_norm" else problem.groups
     pool = rng.standard_normal(_POOL, dtype=np.float32)
     bias = np.resize(pool, problem.out_channels)

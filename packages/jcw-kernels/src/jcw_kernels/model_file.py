@@ -29,7 +29,7 @@ PRECISION = "float32"
 """Of weights, activations and sums."""
 
 _ATTRIBUTES = (
-    *("out_channels", "groups", "kernel_size", "stride", "padding"),
+    *("out_channels", "groups", "kernel_size", "stride", "padding", "dilation", "output_padding"),
     *("low", "high", "slope", "alpha", "start", "scale", "factor"),
 )
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jcw_core.errors import JcwError
 from jcw_core.files import atomic
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.model import Model
-from jcw_core.network.operations import integer, pair, sides
+from jcw_core.network.operations import CONVOLUTIONS, dilation_of, integer, pair, sides
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
@@ -74,15 +75,8 @@ def _initializers(model: Model) -> list[TensorProto]:
     from onnx import numpy_helper
 
     network = model.network
-    slopes = {f"{node.name}.weight": node for node in network if node.op == "prelu"}
     tensors = [
-        # The slopes of a PRelu are broadcast to its input from the right.
-        numpy_helper.from_array(
-            np.ascontiguousarray(
-                a.reshape(-1, *[1] * (len(network.shapes[slopes[name].name]) - 1)) if name in slopes else a
-            ),
-            name,
-        )
+        numpy_helper.from_array(np.ascontiguousarray(_as_onnx(network, name, a)), name)
         for name, a in model.weights.items()
     ]
     tensors += [
@@ -94,6 +88,19 @@ def _initializers(model: Model) -> list[TensorProto]:
         limits = {_ZERO: 0, _SIX: 6}
         tensors += [numpy_helper.from_array(np.array(v, np.float32), name) for name, v in limits.items()]
     return tensors
+
+
+def _as_onnx(network: Network, name: str, array: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A weight as ONNX has it."""
+    layer, _, key = name.rpartition(".")
+    node = network[layer]
+    if node.op == "prelu":  # broadcast to its input from the right
+        return array.reshape(-1, *[1] * (len(network.shapes[layer]) - 1))
+    if node.op == "conv_transpose2d" and key == "weight":  # (in, out / groups, height, width)
+        groups = integer(node.attributes, "groups")
+        turned = array.reshape(groups, -1, *array.shape[1:]).swapaxes(1, 2)
+        return turned.reshape(-1, *turned.shape[2:])
+    return array
 
 
 _ZERO, _SIX = "relu6.low", "relu6.high"
@@ -188,12 +195,14 @@ def _activation(op: str) -> tuple[str, Mapping[str, Any]]:
 def _operator(node: Node) -> tuple[str, list[str], Mapping[str, Any]]:
     """Operator, names of the arrays that it reads after its inputs, and attributes."""
     a = node.attributes
-    if node.op == "conv2d":
-        return (
-            "Conv",
-            _arrays(node, "weight", *["bias"] * bool(a["bias"])),
-            {**_window(node), "group": a["groups"]},
-        )
+    if node.op in CONVOLUTIONS:
+        kind = "Conv" if node.op == "conv2d" else "ConvTranspose"
+        window = {**_window(node), "group": a["groups"]}
+        if (dilation := dilation_of(a)) != (1, 1):
+            window["dilations"] = dilation
+        if "output_padding" in a:
+            window["output_padding"] = a["output_padding"]
+        return kind, _arrays(node, "weight", *["bias"] * bool(a["bias"])), window
     if node.op == "linear":
         return "Gemm", _arrays(node, "weight", *["bias"] * bool(a["bias"])), {"transB": 1}
     if node.op == "batch_norm":

@@ -105,3 +105,10 @@ class NetworkBuilder:
         """Close the graph with its output node, which reads ``output``, by default the node added last."""
         node = Node("output", "output", (output or self.last,))
         return Network(self._name, (*self._nodes, node))
+
+    def build_joined(self, outputs: Sequence[str]) -> Network:
+        """Close the graph with an output node that reads one node, or several that are flattened and joined in this order."""
+        if len(outputs) == 1:
+            return self.build(output=outputs[0])
+        flat = [self.add(f"outputs.{number}", "flatten", end) for number, end in enumerate(outputs)]
+        return self.build(output=self.add("outputs", "concat", *flat))

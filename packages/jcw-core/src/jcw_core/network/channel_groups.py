@@ -1,16 +1,16 @@
 """Channel groups: which channel axes of a network must be cut together.
 
 A convolution or linear layer opens a new axis; element-wise operations tie the axes of their inputs
-(residual adds, squeeze-excite products); everything else hands its input's axis on. Axes that
-nothing may cut (the input, the output, grouped convolutions that are not depthwise, layers that share
-their weights with others) are fixed.
+(residual adds, squeeze-excite products); a grouped convolution hands its input's axis on, which then is
+cut by whole groups; and so does everything else, channel by channel. Axes that nothing may cut (the input,
+the output, layers that share their weights with others) are fixed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, lcm, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from jcw_core.errors import NetworkError
 from jcw_core.frozen import FrozenDict
 from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
-from jcw_core.network.operations import integer
+from jcw_core.network.operations import CONVOLUTIONS, LAYERS, integer
 
 _MOST_SEGMENTS = 2**20
 """Of all layouts together: a concat of concats repeats its inputs', so a small file could ask for any number."""
@@ -29,7 +29,8 @@ _MOST_SEGMENTS = 2**20
 class Segment:
     """A run of channels that belongs to one group.
 
-    ``repeat`` counts the features per channel: 1 on planes, ``height * width`` after ``flatten``.
+    ``repeat`` counts the features per channel: 1 on planes, ``height * width`` after ``flatten``, and as many as a grouped
+    convolution makes of each channel that it reads.
     """
 
     group: str
@@ -45,12 +46,15 @@ class ChannelGroup:
         channels: its full width.
         layers: every convolution or linear layer that writes it, depthwise ones included.
         reason: why the width may not change, e.g. ``"makes the network's output"``; ``""`` when it may.
+        step: channels that are kept or cut together, more than one where grouped convolutions read them: the width is a
+            multiple of it.
     """
 
     name: str
     channels: int
     layers: tuple[str, ...]
     reason: str = ""
+    step: int = 1
 
     @property
     def fixed(self) -> bool:
@@ -92,6 +96,7 @@ class _Axes:
         self.size: dict[str, int] = {}
         self.order: dict[str, int] = {}
         self.reasons: dict[str, str] = {}
+        self.steps: dict[str, int] = {}
 
     def open(self, name: str, size: int, reason: str = "") -> tuple[Segment, ...]:
         self.order[name] = len(self.parent)
@@ -116,6 +121,15 @@ class _Axes:
         for one, other in zip(first, second, strict=True):
             older, newer = sorted((self.find(one.group), self.find(other.group)), key=self.order.__getitem__)
             self.parent[newer] = older
+
+    def align(self, layout: Sequence[Segment], features: int) -> bool:
+        """Have axes cut by so many features at a time; False where a run of them is no whole number of these."""
+        if any(self.size[s.group] * s.repeat % features for s in layout):
+            return False
+        for segment in layout:
+            step = features // gcd(features, segment.repeat)
+            self.steps[segment.group] = lcm(self.steps.get(segment.group, 1), step)
+        return True
 
     def fix(self, layout: Sequence[Segment], reason: str) -> None:
         """Note why axes may not be cut; the first reason stays."""
@@ -155,16 +169,19 @@ def _resolved(network: Network, axes: _Axes, layout: Mapping[str, tuple[Segment,
     reasons: dict[str, str] = {}
     for name, reason in axes.reasons.items():
         reasons.setdefault(roots[name], reason)
+    steps: dict[str, int] = {}
+    for name, step in axes.steps.items():
+        steps[roots[name]] = lcm(steps.get(roots[name], 1), step)
     resolved = {
         name: tuple(Segment(roots[s.group], s.repeat) for s in segments) for name, segments in layout.items()
     }
     writers: dict[str, list[str]] = {root: [] for root in roots.values()}
     for node in network:
-        if node.op in ("conv2d", "linear"):
+        if node.op in LAYERS:
             for group in dict.fromkeys(s.group for s in resolved[node.name]):
                 writers[group].append(node.name)
     groups = {
-        root: ChannelGroup(root, axes.size[root], tuple(layers), reasons.get(root, ""))
+        root: ChannelGroup(root, axes.size[root], tuple(layers), reasons.get(root, ""), steps.get(root, 1))
         for root, layers in writers.items()
     }
     return Coupling(FrozenDict(groups), FrozenDict(resolved))
@@ -178,7 +195,7 @@ def _layout(
         return axes.open(node.name, size, "is tied to the network's input")
     if node.op == "linear":
         return axes.open(node.name, size)
-    if node.op == "conv2d":
+    if node.op in CONVOLUTIONS:
         return _convolution_layout(network, node, inputs[0], axes)
     if node.op in ("add", "mul"):
         axes.tie(inputs[0], inputs[1], node)
@@ -205,7 +222,12 @@ def _convolution_layout(
     size, groups = network.shapes[node.name][0], integer(node.attributes, "groups")
     if groups == 1:
         return axes.open(node.name, size)
-    if network.is_depthwise(node):
-        return source
-    axes.fix(source, f"feeds the grouped convolution {node.name!r}")
-    return axes.open(node.name, size, f"is a grouped convolution of {groups} groups that is not depthwise")
+    reads, makes = network.shapes[node.inputs[0]][0] // groups, size // groups
+    if makes % reads == 0 and axes.align(source, reads):
+        return tuple(Segment(s.group, s.repeat * (makes // reads)) for s in source)
+    axes.fix(
+        source, f"feeds the grouped convolution {node.name!r}, which makes {makes} channels of every {reads}"
+    )
+    return axes.open(
+        node.name, size, f"is a grouped convolution that makes {makes} channels of every {reads}"
+    )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import ArchitectureError
-from jcw_core.network.channel_groups import Coupling, couple
+from jcw_core.network.channel_groups import ChannelGroup, Coupling, couple
 from jcw_core.network.graph import Network
 from jcw_core.network.shrink import Weights, take_features
 
@@ -31,14 +31,22 @@ def permute_channels(network: Network, weights: Weights, orders: Orders) -> dict
         copies, by the same names.
 
     Raises:
-        ArchitectureError: no such group, one whose channels may not be cut, or no permutation of its channels.
+        ArchitectureError: no such group, one whose channels may not be cut, or no permutation of its channels, in whole
+            steps.
     """
     coupling = couple(network)
     for name, order in orders.items():
         group = coupling.groups.get(name)
-        if group is None or group.fixed or not np.array_equal(np.sort(order), np.arange(group.channels)):
+        if group is None or group.fixed or not _is_order(order, group):
             raise ArchitectureError(f"{network.name}: not an order of the channels of a group {name!r}")
     return take_features(network, weights, lambda node: features_in_order(coupling, node, orders))
+
+
+def _is_order(order: NDArray[np.intp], group: ChannelGroup) -> bool:
+    """Whether it holds every channel once, and those of a step together and in their order."""
+    steps = order.reshape(-1, group.step) if order.size == group.channels else order[None]
+    whole = np.array_equal(np.sort(order), np.arange(group.channels))
+    return whole and bool(((steps % group.step) == np.arange(group.step)).all())
 
 
 def features_in_order(coupling: Coupling, node: str, orders: Orders) -> NDArray[np.intp]:

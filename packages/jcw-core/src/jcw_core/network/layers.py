@@ -14,11 +14,11 @@ from math import prod
 
 from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
-from jcw_core.network.operations import ACTIVATIONS, integer, pair
+from jcw_core.network.operations import ACTIVATIONS, CONVOLUTIONS, dilation_of, integer, pair
 from jcw_core.network.problem import LayerProblem
 
 _STRIDES = {
-    **dict.fromkeys(("conv2d", "max_pool", "avg_pool"), "stride"),
+    **dict.fromkeys((*CONVOLUTIONS, "max_pool", "avg_pool"), "stride"),
     **dict.fromkeys(("resize_nearest", "resize_bilinear"), "scale"),
     "pixel_shuffle": "factor",
 }
@@ -96,7 +96,7 @@ def _host(network: Network, node: Node, layers: list[FusedLayer], made: dict[str
         return None
     op = layer.node.op
     if node.op == "batch_norm":
-        fits = op == "conv2d" and layer.batch_norm is None and layer.residual is None
+        fits = op in CONVOLUTIONS and layer.batch_norm is None and layer.residual is None
     elif node.op == "add":
         other = [name for name in node.inputs if name != layer.output]
         fits = op == "conv2d" and layer.residual is None and len(other) == 1
@@ -152,11 +152,15 @@ def problem_of(network: Network, layer: FusedLayer, density: float = 1.0) -> Lay
         kernel_size=pair(node.attributes, "kernel_size") if windowed else one,
         stride=_stride(node),
         padding=_padding(node) if windowed else (0, 0),
-        groups=integer(node.attributes, "groups") if node.op == "conv2d" else 1,
+        groups=integer(node.attributes, "groups") if node.op in CONVOLUTIONS else 1,
         density=density,
         activation=layer.activation,
         residual=layer.residual is not None,
         then=problem_of(network, layer.then) if layer.then is not None else None,
+        dilation=dilation_of(node.attributes),
+        output_padding=pair(node.attributes, "output_padding")
+        if "output_padding" in node.attributes
+        else (0, 0),
     )
 
 

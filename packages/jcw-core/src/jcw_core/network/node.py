@@ -82,13 +82,13 @@ def _checked(node: Node, key: str, kind: str, value: Any) -> Attribute:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind == "number" and is_number and abs(value) <= LARGEST_FLOAT:
         return float(value)
-    lowest = 0 if kind in ("padding", "index") else 1
+    lowest = 0 if kind in ("padding", "index", "amounts") else 1
     if kind in ("int", "index") and _is_size(value, lowest):
         return int(value)
     if kind == "padding" and isinstance(value, (tuple, list)) and len(value) == 4 and value[:2] == value[2:]:
         value = value[:2]
-    if kind in ("pair", "shape", "padding") and isinstance(value, (tuple, list)):
-        lengths = {"pair": (2,), "padding": (2, 4)}.get(kind, (len(value),))
+    if kind in ("pair", "amounts", "shape", "padding") and isinstance(value, (tuple, list)):
+        lengths = {"pair": (2,), "amounts": (2,), "padding": (2, 4)}.get(kind, (len(value),))
         if len(value) in lengths and value and all(_is_size(v, lowest) for v in value):
             return tuple(int(v) for v in value)
     raise NetworkError(f"node {node.name!r} ({node.op}): {key} = {value!r} is not a valid {kind}")

@@ -17,6 +17,12 @@ Shape = tuple[int, ...]
 Attribute = int | float | bool | str | tuple[int, ...]
 Attributes = Mapping[str, Attribute]
 
+CONVOLUTIONS = frozenset({"conv2d", "conv_transpose2d"})
+"""Layers that have weights and groups."""
+
+LAYERS = CONVOLUTIONS | {"linear"}
+"""Operations whose weights make each output of all inputs of its group: what has widths."""
+
 ACTIVATIONS = frozenset({"relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"})
 """Element-wise operations that an engine may fuse into the operation before them."""
 
@@ -38,7 +44,7 @@ class Operation:
     """What the project knows about one kind of node.
 
     ``attributes`` maps each attribute to its type; ``pair`` stands for two integers (height,
-    width), ``padding`` for two or, where sides differ, four (top, left, bottom, right). ``arity`` is the number of inputs, or ``None`` for one or more. ``parameters`` gives
+    width), ``amounts`` for two that may be 0, ``padding`` for two or, where sides differ, four (top, left, bottom, right). ``arity`` is the number of inputs, or ``None`` for one or more. ``parameters`` gives
     the shape of each trainable parameter, ``buffers`` of each array that training only updates.
     ``defaults`` holds the value of attributes that may be left out; nodes never hold them at it, so
     that files look as they did before such an attribute was added.
@@ -81,6 +87,16 @@ def sides_of(padding: Attribute) -> tuple[int, int, int, int]:
     return top, left, bottom, right
 
 
+def dilation_of(attributes: Attributes) -> tuple[int, int]:
+    """Steps between two taps of a window, (height, width); (1, 1) where nothing is said."""
+    return pair(attributes, "dilation") if "dilation" in attributes else (1, 1)
+
+
+def span(kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int]:
+    """Pixels from the first to the last tap of a window, both counted, (height, width)."""
+    return (kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1
+
+
 def _plane(inputs: Sequence[Shape]) -> tuple[int, int, int]:
     if len(inputs[0]) != 3:
         raise NetworkError(f"needs an input (channels, height, width), found {inputs[0]}")
@@ -89,7 +105,8 @@ def _plane(inputs: Sequence[Shape]) -> tuple[int, int, int]:
 
 
 def _window(attributes: Attributes, height: int, width: int) -> tuple[int, int]:
-    kernel, stride, padding = pair(attributes, "kernel_size"), pair(attributes, "stride"), sides(attributes)
+    kernel = span(pair(attributes, "kernel_size"), dilation_of(attributes))
+    stride, padding = pair(attributes, "stride"), sides(attributes)
     out = tuple(
         (size + before + after - k) // s + 1
         for size, k, s, before, after in zip(
@@ -104,11 +121,59 @@ def _window(attributes: Attributes, height: int, width: int) -> tuple[int, int]:
 
 
 def _conv_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
-    channels, height, width = _plane(inputs)
-    out, groups = integer(attributes, "out_channels"), integer(attributes, "groups")
+    _, height, width = _plane(inputs)
+    return (_grouped(attributes, inputs), *_window(attributes, height, width))
+
+
+def _grouped(attributes: Attributes, inputs: Sequence[Shape]) -> int:
+    channels, out, groups = inputs[0][0], integer(attributes, "out_channels"), integer(attributes, "groups")
     if channels % groups or out % groups:
         raise NetworkError(f"{channels} -> {out} channels do not divide into {groups} groups")
-    return (out, *_window(attributes, height, width))
+    return out
+
+
+def transposed_size(
+    size: Sequence[int],
+    kernel: tuple[int, int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    more: Sequence[int],
+) -> tuple[int, int]:
+    """(height, width) that a transposed convolution makes of a plane of ``size``.
+
+    Args:
+        size, stride: (height, width).
+        kernel: pixels that the window spans.
+        padding: (top, left, bottom, right), cut off what it makes.
+        more: rows and columns that are added at the bottom and on the right.
+    """
+    height, width = (
+        (n - 1) * s + k - before - after + m
+        for n, s, k, before, after, m in zip(
+            size, stride, kernel, padding[:2], padding[2:], more, strict=True
+        )
+    )
+    return height, width
+
+
+def _transposed_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
+    _, *size = _plane(inputs)
+    stride, steps = pair(attributes, "stride"), dilation_of(attributes)
+    more = pair(attributes, "output_padding") if "output_padding" in attributes else (0, 0)
+    kernel = span(pair(attributes, "kernel_size"), steps)
+    if any(m >= max(s, d) for m, s, d in zip(more, stride, steps, strict=True)):
+        raise NetworkError(
+            f"output_padding {more} is not less than the stride {stride} or the dilation {steps}"
+        )
+    made = transposed_size(size, kernel, stride, sides(attributes), more)
+    if min(made) < 1:
+        raise NetworkError(f"padding {attributes['padding']} leaves nothing of what it makes")
+    return (_grouped(attributes, inputs), *made)
+
+
+def _transposed_macs(attributes: Attributes, inputs: Sequence[Shape]) -> int:
+    """Every tap of every input pixel; those that fall into the padding are counted, too."""
+    return prod(_conv_parameters(attributes, inputs)["weight"]) * prod(inputs[0][1:])
 
 
 def _conv_parameters(attributes: Attributes, inputs: Sequence[Shape]) -> dict[str, Shape]:
@@ -239,8 +304,11 @@ _CONV = {
     "padding": "padding",
     "groups": "int",
     "bias": "bool",
+    "dilation": "pair",
     "shares": "name",
 }
+_TRANSPOSED = {**_CONV, "output_padding": "amounts"}
+_PLAIN: Mapping[str, Attribute] = {"dilation": (1, 1), "shares": ""}
 _WHOLE = {"shares": ""}
 """A layer whose weights another one has too names that one; see ``Network.shared``."""
 _POOL = {"kernel_size": "pair", "stride": "pair", "padding": "padding"}
@@ -248,7 +316,15 @@ _POOL = {"kernel_size": "pair", "stride": "pair", "padding": "padding"}
 OPERATIONS: Mapping[str, Operation] = {
     "input": Operation(0, {"shape": "shape"}, lambda a, i: _as_shape(a["shape"])),
     "output": Operation(1),
-    "conv2d": Operation(1, _CONV, _conv_shape, _conv_parameters, macs=_conv_macs, defaults=_WHOLE),
+    "conv2d": Operation(1, _CONV, _conv_shape, _conv_parameters, macs=_conv_macs, defaults=_PLAIN),
+    "conv_transpose2d": Operation(
+        1,
+        _TRANSPOSED,
+        _transposed_shape,
+        _conv_parameters,
+        macs=_transposed_macs,
+        defaults={**_PLAIN, "output_padding": (0, 0)},
+    ),
     "linear": Operation(
         1,
         {"out_features": "int", "bias": "bool", "shares": "name"},
@@ -284,7 +360,8 @@ OPERATIONS: Mapping[str, Operation] = {
 ``softmax`` is over channels, ``slice`` takes channels from ``start`` to before ``stop``, ``channel_shuffle`` transposes
 (groups, channels per group), and the resizing ones enlarge by whole factors, bilinear with the centres of corner
 pixels half a pixel inside. ``pixel_shuffle`` makes squares of ``factor`` x ``factor`` pixels of that many channels, row
-by row, so a transposed convolution whose kernel is its stride is a 1 x 1 convolution before it. ``unflatten`` makes a plane of one pixel from each feature.
+by row, so a transposed convolution whose kernel is its stride is a 1 x 1 convolution before it. The weights of any other,
+``conv_transpose2d``, lie as those of a convolution do, (out_channels, in_channels / groups, height, width). ``unflatten`` makes a plane of one pixel from each feature.
 """
 
 LARGEST_FLOAT = 3.4028234663852886e38

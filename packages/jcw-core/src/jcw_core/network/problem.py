@@ -7,9 +7,18 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from jcw_core.errors import NetworkError
-from jcw_core.network.operations import ACTIVATIONS, OPERATIONS, sides_of, too_wide
+from jcw_core.network.operations import (
+    ACTIVATIONS,
+    CONVOLUTIONS,
+    LAYERS,
+    OPERATIONS,
+    sides_of,
+    span,
+    too_wide,
+    transposed_size,
+)
 
-_WINDOWED = frozenset({"conv2d", "max_pool", "avg_pool"})
+_WINDOWED = CONVOLUTIONS | {"max_pool", "avg_pool"}
 _WEIGHTED = frozenset({"conv2d", "linear", "batch_norm"})
 
 _RESIZING = frozenset({"resize_nearest", "resize_bilinear", "pixel_shuffle"})
@@ -18,8 +27,10 @@ _TAKEN_BY = {
     "kernel_size": _WINDOWED,
     "stride": _WINDOWED | _RESIZING,
     "padding": _WINDOWED,
-    "groups": frozenset({"conv2d"}),
-    "activation": _WINDOWED | _WEIGHTED | {"add", "mul", "scale"},
+    "groups": CONVOLUTIONS,
+    "dilation": CONVOLUTIONS,
+    "output_padding": frozenset({"conv_transpose2d"}),
+    "activation": (_WINDOWED - {"conv_transpose2d"}) | _WEIGHTED | {"add", "mul", "scale"},
     "residual": _WEIGHTED,
 }
 """The operations for which a field may differ from its default."""
@@ -42,6 +53,8 @@ class LayerProblem:
         residual: True when a second input in the output's shape is added before the activation.
         then: the depthwise convolution that runs on its output in the same layer. Only an ungrouped
             1 x 1 convolution of stride 1, without padding and residual, has one.
+        dilation: of a convolution, (height, width).
+        output_padding: of a transposed convolution, (height, width).
 
     Raises:
         NetworkError: a size below 1, a window larger than the input, an unknown operation, a field that the
@@ -61,13 +74,16 @@ class LayerProblem:
     activation: str = ""
     residual: bool = False
     then: LayerProblem | None = None
+    dilation: tuple[int, int] = (1, 1)
+    output_padding: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         sizes = (
             self.in_channels, self.in_height, self.in_width, self.out_channels,
-            *self.kernel_size, *self.stride, self.groups,
+            *self.kernel_size, *self.stride, *self.dilation, self.groups,
         )  # fmt: skip
-        if min(sizes) < 1 or min(self.padding) < 0 or not 0 <= self.density <= 1:
+        amounts = (*self.padding, *self.output_padding)
+        if min(sizes) < 1 or min(amounts) < 0 or not 0 <= self.density <= 1:
             raise NetworkError(f"impossible layer problem: {self}")
         if self.op not in OPERATIONS and self.op != "scale":
             raise NetworkError(f"layer problem of unknown operation {self.op!r}")
@@ -76,6 +92,9 @@ class LayerProblem:
         self._check_fields()
         if self.in_channels % self.groups or self.out_channels % self.groups:
             raise NetworkError(f"layer problem whose channels do not divide into its groups: {self}")
+        limits = (max(*both) for both in zip(self.stride, self.dilation, strict=True))
+        if any(more >= limit for more, limit in zip(self.output_padding, limits, strict=True)):
+            raise NetworkError(f"layer problem whose output_padding is no less than its stride: {self}")
         if min(self.out_height, self.out_width) < 1:
             raise NetworkError(f"layer problem whose window does not fit its input: {self}")
         wide = too_wide(self.padding, self.kernel_size)
@@ -109,9 +128,13 @@ class LayerProblem:
         made = self.in_channels * (self.in_height * self.in_width if self.op == "flatten" else 1)
         if self.op == "slice" and self.out_channels <= made:
             return
+        if self.op == "unflatten" and (self.in_height, self.in_width) != (1, 1):
+            raise NetworkError(f"layer problem of an unflatten that reads planes: {self}")
         if self.op == "pixel_shuffle":
-            made = self.in_channels // (self.stride[0] * self.stride[1])
-        if self.op not in ("conv2d", "linear") and self.out_channels != made:
+            made, rest = divmod(self.in_channels, self.stride[0] * self.stride[1])
+            if rest or self.stride[0] != self.stride[1]:
+                raise NetworkError(f"layer problem whose channels do not divide into squares: {self}")
+        if self.op not in LAYERS and self.out_channels != made:
             raise NetworkError(
                 f"layer problem with another number of channels than the {made} that it makes: {self}"
             )
@@ -153,8 +176,12 @@ class LayerProblem:
             return 1
         if self.op in _RESIZING:
             return size * self.stride[axis]
-        before, after = sides_of(self.padding)[axis::2]
-        return (size + before + after - self.kernel_size[axis]) // self.stride[axis] + 1
+        kernel, padding = span(self.kernel_size, self.dilation), sides_of(self.padding)
+        if self.op == "conv_transpose2d":
+            whole = (self.in_height, self.in_width)
+            return transposed_size(whole, kernel, self.stride, padding, self.output_padding)[axis]
+        before, after = padding[axis::2]
+        return (size + before + after - kernel[axis]) // self.stride[axis] + 1
 
     @property
     def is_depthwise(self) -> bool:
@@ -164,10 +191,12 @@ class LayerProblem:
     @property
     def macs(self) -> float:
         """Multiply-accumulates on the weights that are kept, those of ``then`` included; 0 without weights."""
-        if self.op not in ("conv2d", "linear"):
+        if self.op not in LAYERS:
             return 0.0
         taps = self.in_channels // self.groups * self.kernel_size[0] * self.kernel_size[1]
-        own = self.density * self.out_channels * taps * self.out_height * self.out_width
+        transposed = self.op == "conv_transpose2d"
+        pixels = self.in_height * self.in_width if transposed else self.out_height * self.out_width
+        own = self.density * self.out_channels * taps * pixels
         return own + (self.then.macs if self.then is not None else 0.0)
 
 
@@ -197,7 +226,7 @@ def _is_pair(value: Any) -> bool:
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("op", "activation"), _is_text),
     **dict.fromkeys(("in_channels", "in_height", "in_width", "out_channels", "groups"), _is_whole),
-    **dict.fromkeys(("kernel_size", "stride"), _is_pair),
+    **dict.fromkeys(("kernel_size", "stride", "dilation", "output_padding"), _is_pair),
     "padding": _is_padding,
     "density": lambda value: isinstance(value, float) or _is_whole(value),
     "residual": lambda value: isinstance(value, bool),

@@ -19,7 +19,8 @@ def describe(problem: LayerProblem) -> str:
 
 def _window(p: LayerProblem) -> str:
     window = "" if p.kernel_size == (1, 1) else f" {p.kernel_size[0]}x{p.kernel_size[1]}"
-    return window if p.stride == (1, 1) else f"{window}/{p.stride[0]}"
+    stride = "" if p.stride == (1, 1) else f"/{p.stride[0]}"
+    return f"{window}{stride}" + ("" if p.dilation == (1, 1) else f" dilated {p.dilation[0]}")
 
 
 def _extras(p: LayerProblem) -> str:

@@ -12,6 +12,7 @@ from jcw_core.errors import ArchitectureError
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import Coupling, couple
 from jcw_core.network.graph import Network, Node
+from jcw_core.network.operations import CONVOLUTIONS, LAYERS, integer
 
 Weights = Mapping[str, NDArray[np.float32]]
 
@@ -20,8 +21,8 @@ def shrink(network: Network, architecture: Architecture) -> Network:
     """The network with each channel group at its width; densities leave shapes alone.
 
     Raises:
-        ArchitectureError: a group that the network does not have or that may not be cut, or a width
-            above its channels.
+        ArchitectureError: a group that the network does not have or that may not be cut, or a width above its channels or
+            between two steps of them.
     """
     coupling = couple(network)
     for name, width in architecture.widths.items():
@@ -30,6 +31,11 @@ def shrink(network: Network, architecture: Architecture) -> Network:
             found = "no such group" if group is None else f"it has {group.channels} channels"
             found += " and may not be cut" if group is not None and group.fixed else ""
             raise ArchitectureError(f"{network.name}: width {width} for group {name!r}: {found}")
+        if width % group.step:
+            raise ArchitectureError(
+                f"{network.name}: width {width} for group {name!r}: grouped convolutions read it, so it is cut by {group.step} "
+                f"channels at a time; the nearest is {max(1, round(width / group.step)) * group.step}"
+            )
     return Network(
         network.name, tuple(_shrunk(network, node, coupling, architecture.widths) for node in network)
     )
@@ -38,10 +44,11 @@ def shrink(network: Network, architecture: Architecture) -> Network:
 def _shrunk(network: Network, node: Node, coupling: Coupling, widths: Mapping[str, int]) -> Node:
     changed: dict[str, int] = {}
     channels = coupling.channels(node.name, widths)
-    if node.op == "conv2d":
+    if node.op in CONVOLUTIONS:
         changed["out_channels"] = channels
-        if network.is_depthwise(node):
-            changed["groups"] = channels
+        if (groups := integer(node.attributes, "groups")) > 1:
+            inputs = network.shapes[node.inputs[0]][0]
+            changed["groups"] = coupling.channels(node.inputs[0], widths) * groups // inputs
     elif node.op == "linear":
         changed["out_features"] = channels
     return replace(node, attributes={**node.attributes, **changed}) if changed else node
@@ -88,7 +95,7 @@ def take_features(
             if array is None:
                 continue
             array = array[rows]
-            ungrouped = node.op in ("conv2d", "linear") and node.attributes.get("groups", 1) == 1
+            ungrouped = node.op in LAYERS and node.attributes.get("groups", 1) == 1
             if key == "weight" and ungrouped:
                 array = array[:, index(node.inputs[0])]
             taken[f"{node.name}.{key}"] = np.ascontiguousarray(array)

@@ -141,7 +141,7 @@ def ordered(
     norm = BatchNorm({name: tensors[name] for name in network.buffer_shapes})
     grams = gram_matrices(network, tensors, norm, calibration)
     found = importance.measure(network, tensors, grams, calibration)
-    order = by_importance(check_importance(importance.name, network, found))
+    order = by_importance(network, check_importance(importance.name, network, found))
     permuted = permute_channels(network, {name: t.numpy() for name, t in tensors.items()}, order)
     return {name: torch.from_numpy(array) for name, array in permuted.items()}, _permuted(
         network, grams, order

@@ -108,6 +108,13 @@ def check_importance(
     return found
 
 
-def by_importance(saliency: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.intp]]:
-    """Channels of each group, the most important first."""
-    return {name: np.argsort(-values, kind="stable") for name, values in saliency.items()}
+def by_importance(
+    network: Network, saliency: Mapping[str, NDArray[np.float64]]
+) -> dict[str, NDArray[np.intp]]:
+    """Channels of each group, the most important first. Those that are cut together stay together, by their mean."""
+    groups, orders = couple(network).groups, {}
+    for name, values in saliency.items():
+        step = groups[name].step
+        together = np.argsort(-values.reshape(-1, step).mean(1), kind="stable")
+        orders[name] = (together[:, None] * step + np.arange(step)).flatten()
+    return orders

@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor
 
 from jcw_core.network.graph import Network, Node
-from jcw_core.network.operations import pair
+from jcw_core.network.operations import dilation_of, pair
 from jcw_core.space.space import is_prunable
 from jcw_core.training.execution import BatchNorm, Tensors, execute, padded
 
@@ -65,5 +65,5 @@ def patches(node: Node, value: Tensor) -> Tensor:
     if kernel == (1, 1) and padding == (0, 0):
         value = value[:, :, :: stride[0], :: stride[1]]
         return value.transpose(0, 1).flatten(1)
-    columns = F.unfold(value, kernel, padding=padding, stride=stride)
+    columns = F.unfold(value, kernel, dilation_of(node.attributes), padding, stride)
     return columns.transpose(0, 1).flatten(1)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.network.graph import Node
+from jcw_core.network.operations import LAYERS
 from jcw_core.network.weight_groups import GROUP_SIZE
 from jcw_core.space.space import Population, SearchSpace
 
@@ -24,7 +25,8 @@ def macs(space: SearchSpace, population: Population) -> Floats:
     """Multiply-accumulates for one image on the weights that are kept, as ``kept_macs`` counts them."""
     total = np.zeros(len(population))
     for node in _layers(space):
-        positions = prod(space.network.shapes[node.name][1:])
+        makes = node.inputs[0] if node.op == "conv_transpose2d" else node.name
+        positions = prod(space.network.shapes[makes][1:])
         whole = _positions(space, node, population) * space.channels(population, node.name)
         total += positions * whole * space.density(population, node.name)
     return total
@@ -49,13 +51,13 @@ def model_bytes(space: SearchSpace, population: Population) -> Floats:
 
 
 def _layers(space: SearchSpace) -> list[Node]:
-    return [node for node in space.network if node.op in ("conv2d", "linear")]
+    return [node for node in space.network if node.op in LAYERS]
 
 
 def _positions(space: SearchSpace, node: Node, population: Population) -> Floats:
     """Weights of each output channel, (n,)."""
     shape = space.network.parameter_shapes[f"{node.name}.weight"]
-    if node.op == "conv2d" and node.attributes["groups"] != 1:
+    if node.attributes.get("groups", 1) != 1:
         return np.full(len(population), float(prod(shape[1:])))
     inputs = space.channels(population, node.inputs[0])
     return inputs * float(prod(shape[2:]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import lcm
 from typing import Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from jcw_core.errors import ArchitectureError
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import ChannelGroup, couple
 from jcw_core.network.graph import Network, Node
+from jcw_core.network.operations import LAYERS
 from jcw_core.network.weight_groups import GROUP_SIZE
 from jcw_core.space.bounds import Bound, BoundError, bound_of, check_bounds
 from jcw_core.space.whole import why_unpruned
@@ -44,13 +46,13 @@ class Variable:
 
 
 def prunable_layers(network: Network) -> tuple[str, ...]:
-    """Layers whose weights may be pruned: linear ones and ungrouped convolutions but the first."""
+    """Layers whose weights may be pruned: linear ones and ungrouped convolutions but the first and transposed ones."""
     return tuple(node.name for node in network if is_prunable(network, node))
 
 
 def is_prunable(network: Network, node: Node) -> bool:
     """True for a layer whose weights may be pruned."""
-    return node.op in ("conv2d", "linear") and not why_unpruned(network, node)
+    return node.op in LAYERS and not why_unpruned(network, node)
 
 
 @dataclass(frozen=True)
@@ -89,17 +91,18 @@ class SearchSpace:
             defaults: a backbone's bounds, for layers that ``bounds`` leaves out; unlike those they
                 may match nothing, and are raised to one step of channels where a network is narrow.
                 Without either, a group keeps at least one step and a layer a tenth of its weights.
-            step: widths are multiples of this many channels.
+            step: widths are multiples of this many channels, and of those that grouped convolutions take together.
 
         Raises:
             BoundError: one of ``bounds`` matches no layer, allows less than one step, or allows less of
                 layers that all stay whole.
         """
         check_bounds(network, bounds, step)
+        steps = {group: lcm(step, group.step) for group in couple(network).groups.values()}
         widths = [
-            _width_variable(group, bounds, defaults, step)
-            for group in couple(network).groups.values()
-            if not group.fixed and group.channels > step
+            _width_variable(group, bounds, defaults, own)
+            for group, own in steps.items()
+            if not group.fixed and group.channels > own
         ]
         densities = [_density_variable(layer, (*bounds, *defaults)) for layer in prunable_layers(network)]
         return cls(network, (*widths, *densities))
@@ -220,6 +223,11 @@ class SearchSpace:
                 if value > most:
                     raise ArchitectureError(
                         f"{kind} of {name!r} is {value!r:.20}, more than the network's {most:g}"
+                    )
+                step = couple(self.network).groups[name].step if kind == "width" else 1
+                if kind == "width" and value % step:
+                    raise ArchitectureError(
+                        f"width of {name!r} is {value!r:.20}; grouped convolutions read it, so it is a multiple of {step}"
                     )
                 row[column] = value
         return row

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import lcm
 
 from jcw_core.network.channel_groups import ChannelGroup, couple
 from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
+from jcw_core.network.operations import CONVOLUTIONS, LAYERS
 from jcw_core.network.weight_groups import GROUP_SIZE
 
 
@@ -21,7 +23,9 @@ def fixed_layers(network: Network, step: int = GROUP_SIZE) -> dict[str, str]:
         the reason by layer, in the network's order, e.g. ``"makes the network's output"``.
     """
     groups, layout = couple(network).groups, couple(network).layout
-    reasons = {name: group.reason or _too_narrow(group, step) for name, group in groups.items()}
+    reasons = {
+        name: group.reason or _too_narrow(group, lcm(step, group.step)) for name, group in groups.items()
+    }
     found = {}
     for layer in layers_of(network):
         own = [reasons[segment.group] for segment in layout[layer]]
@@ -52,6 +56,8 @@ def why_unpruned(network: Network, node: Node) -> str:
         return ""
     if node.attributes["groups"] != 1:
         return "is depthwise" if network.is_depthwise(node) else "is a grouped convolution"
+    if node.op == "conv_transpose2d":
+        return "is a transposed convolution"
     return "is the first convolution" if node.name in _first_convolutions(network) else ""
 
 
@@ -60,7 +66,7 @@ def _first_convolutions(network: Network) -> frozenset[str]:
     """Convolutions that are the first on every path from the input; batch norm or pooling may precede them."""
     first, behind = set(), set[str]()
     for node in network:
-        convolution = node.op == "conv2d"
+        convolution = node.op in CONVOLUTIONS
         if convolution and behind.isdisjoint(node.inputs):
             first.add(node.name)
         if convolution or not behind.isdisjoint(node.inputs):
@@ -70,7 +76,7 @@ def _first_convolutions(network: Network) -> frozenset[str]:
 
 def layers_of(network: Network) -> tuple[str, ...]:
     """The layers that have widths and weights: convolutions and linear layers, in the network's order."""
-    return tuple(node.name for node in network if node.op in ("conv2d", "linear"))
+    return tuple(node.name for node in network if node.op in LAYERS)
 
 
 def in_words(fixed: Mapping[str, str], unpruned: Mapping[str, str]) -> list[str]:

@@ -14,11 +14,11 @@ from torch import Tensor
 from jcw_core.errors import DataError
 from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
-from jcw_core.network.operations import integer, pair, sides
+from jcw_core.network.operations import LAYERS, dilation_of, integer, pair, sides
 
 Tensors = Mapping[str, Tensor]
 
-_REPLACEABLE = frozenset({"conv2d", "linear", "batch_norm", "add"})
+_REPLACEABLE = LAYERS | {"batch_norm", "add"}
 """Operations that make a tensor of their own and whose gradients do not need it."""
 
 
@@ -91,7 +91,7 @@ def execute(
             value = norm(node, tensors, values[node.inputs[0]])
         elif node.op == "prelu":
             value = F.prelu(values[node.inputs[0]], tensors[f"{node.name}.weight"])
-        elif node.op in ("conv2d", "linear"):
+        elif node.op in LAYERS:
             value = _weighted(node, tensors, values[node.inputs[0]])
         else:
             inputs = [values[name] for name in node.inputs]
@@ -125,20 +125,37 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
     weight, bias = tensors[f"{node.name}.weight"], tensors.get(f"{node.name}.bias")
     if node.op == "linear":
         return F.linear(value, weight, bias)
+    if node.op == "conv_transpose2d":
+        return _transposed(node, value, weight, bias)
     # Not the attribute: the groups of a depthwise convolution follow the width.
     groups = value.shape[1] // weight.shape[1]
-    stride = pair(node.attributes, "stride")
+    stride, dilation = pair(node.attributes, "stride"), dilation_of(node.attributes)
     value, padding = padded(node, value)
     if _recorded():
-        return F.conv2d(value, weight, bias, stride, padding, 1, groups)
+        return F.conv2d(value, weight, bias, stride, padding, dilation, groups)
     if weight.shape[2:] == (1, 1) and stride != (1, 1):
         value, stride, padding = _sampled(value, stride, padding), (1, 1), (0, 0)
-    windows = zip(value.shape[2:], weight.shape[2:], stride, padding, strict=True)
+    windows = zip(value.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     if any(_leaves_out(*window) for window in windows):
         # In bf16 oneDNN does not set their gradients: they are what was in memory before (torch 2.13).
         with torch.autocast("cpu", enabled=False):
-            return F.conv2d(value.to(weight.dtype), weight, bias, stride, padding, 1, groups)
-    return F.conv2d(value, weight, bias, stride, padding, 1, groups)
+            return F.conv2d(value.to(weight.dtype), weight, bias, stride, padding, dilation, groups)
+    return F.conv2d(value, weight, bias, stride, padding, dilation, groups)
+
+
+def _transposed(node: Node, value: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Torch has the weights of a transposed convolution as (in, out / groups, height, width)."""
+    a, groups = node.attributes, value.shape[1] // weight.shape[1]
+    top, left, bottom, right = sides(a)
+    more = pair(a, "output_padding") if "output_padding" in a else (0, 0)
+    turned = weight.reshape(groups, -1, *weight.shape[1:]).transpose(1, 2).flatten(0, 1)
+    # Rows and columns beyond the least padding are cut off afterwards.
+    least = min(top, bottom), min(left, right)
+    made = F.conv_transpose2d(value, turned, bias, pair(a, "stride"), least, more, groups, dilation_of(a))
+    if (top, left) == (bottom, right):
+        return made
+    rows, columns = made.shape[2] - (bottom - least[0]), made.shape[3] - (right - least[1])
+    return made[:, :, top - least[0] : rows, left - least[1] : columns]
 
 
 def _recorded() -> bool:
@@ -149,10 +166,11 @@ def _recorded() -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _leaves_out(size: int, kernel: int, stride: int, padding: int) -> bool:
+def _leaves_out(size: int, kernel: int, stride: int, padding: int, dilation: int) -> bool:
     """Whether some weights of a kernel meet nothing but padding, along one axis of ``size`` pixels."""
-    starts = range(-padding, size + padding - kernel + 1, stride)
-    return any(all(not 0 <= start + tap < size for start in starts) for tap in range(kernel))
+    starts = range(-padding, size + padding - (kernel - 1) * dilation, stride)
+    taps = range(0, kernel * dilation, dilation)
+    return any(all(not 0 <= start + tap < size for start in starts) for tap in taps)
 
 
 def _sampled(value: Tensor, stride: tuple[int, int], padding: tuple[int, int]) -> Tensor:

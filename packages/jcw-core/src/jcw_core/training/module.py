@@ -14,7 +14,7 @@ from jcw_core.errors import FormatError, NetworkError
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.graph import Network, Node
-from jcw_core.network.operations import integer
+from jcw_core.network.operations import CONVOLUTIONS, integer
 from jcw_core.network.shrink import Weights
 from jcw_core.training.execution import BatchNorm, execute
 from jcw_core.training.masks import density_mask
@@ -160,7 +160,7 @@ def _initial(network: Network, name: str, shape: tuple[int, ...], rng: np.random
         return torch.full(shape, 0.25)
     if node.op == "batch_norm" or len(shape) == 1:
         return torch.full(shape, float(node.op == "batch_norm" and key == "weight"))
-    if node.op == "conv2d":
+    if node.op in CONVOLUTIONS:
         # Fan-out, so that signals keep their size on the way back (He et al. 2015).
         fan_out = shape[0] * prod(shape[2:]) // integer(node.attributes, "groups")
         return torch.from_numpy(

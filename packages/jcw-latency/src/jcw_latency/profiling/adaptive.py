@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
 from jcw_latency.profiling.grid import Axes, density_points, distinct_layers, width_points
-from jcw_latency.table.axes import AXES, DENSITY, full_size, layer_at
+from jcw_latency.table.axes import AXES, DENSITY, full_size, layer_at, step_along
 from jcw_latency.table.interpolation import interpolate
 from jcw_latency.table.table import LayerGrid
 
@@ -52,7 +52,8 @@ def coarse_axes(network: Network, step: int) -> dict[LayerProblem, Axes]:
 
     def points(problem: LayerProblem, axis: str, widths: int) -> tuple[float, ...]:
         size = int(full_size(problem, axis))
-        return density_points(2) if axis == DENSITY else width_points(size, widths, step)
+        own = step_along(problem, axis, step)
+        return density_points(2) if axis == DENSITY else width_points(size, widths, own)
 
     return {
         problem: {
@@ -70,7 +71,7 @@ def probes(axes: Mapping[LayerProblem, Axes], step: int) -> list[Probe]:
             continue
         for axis, along in points.items():
             for low, high in itertools.pairwise(along):
-                middle = _middle(axis, low, high, step)
+                middle = _middle(axis, low, high, step_along(layer, axis, step))
                 if middle is None:
                     continue
                 ends = {other: values[-1] for other, values in points.items()}

@@ -16,7 +16,7 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.network.weight_groups import kept_groups, weight_groups
 from jcw_core.space.space import DENSITY_STEP
 from jcw_latency.profiling.samples import Samples
-from jcw_latency.table.axes import AXES, DENSITY, full_size, layer_at, layer_axes
+from jcw_latency.table.axes import AXES, DENSITY, full_size, layer_at, layer_axes, step_along
 from jcw_latency.table.table import LayerGrid
 
 Placement = Literal["even", "midpoint"]
@@ -69,7 +69,8 @@ def make_plan(
     def points(problem: LayerProblem, axis: str) -> tuple[float, ...]:
         if axis == DENSITY:
             return density_points(densities)
-        return width_points(int(full_size(problem, axis)), widths, step, placement)
+        own = step_along(problem, axis, step)
+        return width_points(int(full_size(problem, axis)), widths, own, placement)
 
     return plan_of(
         {

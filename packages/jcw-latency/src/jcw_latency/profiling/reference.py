@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from jcw_core.network.operations import LAYERS
 from jcw_core.network.problem import LayerProblem
 from jcw_latency.devices.guarded import GuardedDevice
 
@@ -29,7 +30,7 @@ def batches(order: Indices, problems: Sequence[LayerProblem]) -> Iterator[Indice
 
 def _bytes(p: LayerProblem) -> int:
     taps = p.in_channels // p.groups * p.kernel_size[0] * p.kernel_size[1]
-    weights = p.out_channels * taps if p.op in ("conv2d", "linear") else 0
+    weights = p.out_channels * taps if p.op in LAYERS else 0
     outputs = p.out_channels * p.out_height * p.out_width * (2 if p.residual else 1)
     own = 4 * (weights + outputs + p.in_channels * p.in_height * p.in_width)
     return own + (_bytes(p.then) if p.then else 0)

@@ -2,7 +2,7 @@
 
 An ungrouped convolution or a linear layer has input channels, output channels and, where it may be
 pruned, density; a depthwise convolution fused into it is as wide as its output. Everything else
-that channel pruning touches (depthwise, pooling, element-wise) has one channel axis. An axis that
+that channel pruning touches (grouped convolutions, pooling, element-wise) has one channel axis. An axis that
 nothing may cut is no axis.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import gcd
+from math import gcd, lcm
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from jcw_core.network.channel_groups import Segment, couple
 from jcw_core.network.graph import Network
 from jcw_core.network.layers import FusedLayer, fuse
+from jcw_core.network.operations import LAYERS
 from jcw_core.network.problem import LayerProblem
 from jcw_core.space.space import SearchSpace, is_prunable
 
@@ -50,7 +51,14 @@ class Coordinate:
 
 def has_channel_pair(problem: LayerProblem) -> bool:
     """True when input and output channels are separate axes."""
-    return problem.op == "linear" or (problem.op == "conv2d" and problem.groups == 1)
+    return problem.op in LAYERS and problem.groups == 1
+
+
+def step_along(problem: LayerProblem, axis: str, step: int) -> int:
+    """Channels between two positions on an axis: ``step``, and whole groups of a grouped convolution."""
+    return (
+        lcm(step, problem.in_channels // problem.groups) if axis == CHANNELS and problem.groups > 1 else step
+    )
 
 
 def full_size(problem: LayerProblem, axis: str) -> float:
@@ -76,8 +84,9 @@ def layer_at(problem: LayerProblem, position: Mapping[str, float]) -> LayerProbl
     if CHANNELS not in position:
         return replace(problem, density=density)
     width = int(position[CHANNELS])
-    features = problem.out_channels // problem.in_channels if problem.op == "flatten" else 1
-    groups = width if problem.is_depthwise else problem.groups
+    follows = problem.op == "flatten" or problem.groups > 1
+    features = problem.out_channels // problem.in_channels if follows else 1
+    groups = problem.groups * width // problem.in_channels if problem.groups > 1 else 1
     return replace(problem, in_channels=width, out_channels=width * features, groups=groups, density=density)
 
 

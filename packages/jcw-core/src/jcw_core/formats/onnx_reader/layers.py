@@ -11,7 +11,7 @@ from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader.graph import Constant, Operator
 from jcw_core.formats.onnx_reader.translation import Layer, Part, Translation, Value
 from jcw_core.formats.windows import with_last_windows
-from jcw_core.network.operations import Attribute
+from jcw_core.network.operations import Attribute, span, transposed_size
 
 
 def _conv(net: Translation, operator: Operator) -> Value:
@@ -24,9 +24,17 @@ def _conv(net: Translation, operator: Operator) -> Value:
         )
     if groups < 1 or weight[1] * groups != channels:
         raise FormatError(f"weights of shape {weight} in {groups} groups do not fit {channels} channels")
-    window = _window(net, operator, source, weight[2:])
-    attributes = {**window, "out_channels": weight[0], "groups": groups}
+    dilation = _dilation(operator)
+    window = _window(net, operator, source, weight[2:], dilation)
+    attributes = {**window, "out_channels": weight[0], "groups": groups, "dilation": dilation}
     return _layer(net, operator, source, Layer("conv2d", attributes, {"weight": kernel}))
+
+
+def _dilation(operator: Operator) -> tuple[int, int]:
+    height, width = operator.integers("dilations", (1, 1))
+    if min(height, width) < 1:
+        raise FormatError(f"dilations {(height, width)} are impossible")
+    return height, width
 
 
 def _layer(net: Translation, operator: Operator, source: str, layer: Layer) -> Value:
@@ -36,9 +44,13 @@ def _layer(net: Translation, operator: Operator, source: str, layer: Layer) -> V
 
 
 def _window(
-    net: Translation, operator: Operator, source: str, default: tuple[int, ...] = ()
+    net: Translation,
+    operator: Operator,
+    source: str,
+    default: tuple[int, ...] = (),
+    dilation: tuple[int, int] = (1, 1),
 ) -> Mapping[str, Attribute]:
-    """Kernel, stride and padding; ``default`` is the kernel that weights have."""
+    """Kernel, stride and padding; ``default`` is the kernel that weights have, ``dilation`` the one that has a place."""
     shape = net.shape(source)
     if len(shape) != 4:
         raise FormatError(f"reads a value of shape {shape}, expected (images, channels, height, width)")
@@ -46,9 +58,9 @@ def _window(
     stride = operator.integers("strides", (1, 1))
     if default not in ((), kernel) or min(*kernel, *stride) < 1:
         raise FormatError(f"kernel_shape {kernel} with strides {stride} is impossible")
-    if (dilations := operator.integers("dilations", (1, 1))) != (1, 1):
-        raise FormatError(f"dilations are {dilations}; only (1, 1) has a place")
-    padding = _padding(operator, shape[2:], kernel, stride)
+    if (dilations := operator.integers("dilations", (1, 1))) != dilation:
+        raise FormatError(f"dilations are {dilations}; only {dilation} has a place")
+    padding = _padding(operator, shape[2:], span((kernel[0], kernel[1]), dilation), stride)
     left_out = operator.op == "AveragePool" and not operator.integer("count_include_pad", 0)
     if net.exact and left_out and any(padding):
         raise FormatError(
@@ -78,19 +90,58 @@ def _padding(
 
 
 def _conv_transpose(net: Translation, operator: Operator) -> Value:
-    """One whose windows do not overlap: a 1 x 1 convolution that makes the pixels of each square as channels."""
     source, kernel = net.node(operator.input(0)), net.constant(operator.input(1))
-    stride = operator.integers("strides", (1, 1))
-    plain = not any(operator.integers("pads", (0,) * 4)) and not any(
-        operator.integers("output_padding", (0, 0))
-    )
-    fits = len(kernel.dims) == 4 and kernel.dims[2:] == stride == (stride[0],) * 2
-    if not (plain and fits) or operator.integer("group", 1) != 1 or kernel.dims[0] != net.shape(source)[1]:
+    stride, groups = operator.integers("strides", (1, 1)), operator.integer("group", 1)
+    shape = net.shape(source)
+    if len(kernel.dims) != 4 or kernel.dims[0] != shape[1] or groups < 1 or shape[1] % groups:
         raise FormatError(
-            f"a transposed convolution with weights {kernel.dims} and strides {stride}; only one whose kernel is its "
-            "stride, square, without padding and groups, has a place"
+            f"weights of shape {kernel.dims} in {groups} groups do not fit a value of shape {shape}; only transposed "
+            "convolutions over height and width have a place"
         )
-    inputs, outputs, factor = *kernel.dims[:2], stride[0]
+    window = _transposed_window(operator, shape[2:], kernel.dims[2:], stride)
+    plain = not any((*window["padding"], *window["output_padding"])) and window["dilation"] == (1, 1)  # type: ignore[misc]
+    if plain and groups == 1 and kernel.dims[2:] == stride == (stride[0],) * 2:
+        return _squares(net, operator, source, kernel, stride[0])
+    made = kernel.dims[1] * groups
+    values, parts = kernel.values, (groups, -1, *kernel.dims[1:])
+    turned = (made, shape[1] // groups, *kernel.dims[2:])
+    if values is not None:
+        values = values.reshape(parts).swapaxes(1, 2).reshape(turned)
+    weight = Constant(turned, values, kernel.precision)
+    attributes = {**window, "out_channels": made, "groups": groups}
+    return _layer(net, operator, source, Layer("conv_transpose2d", attributes, {"weight": weight}))
+
+
+def _transposed_window(
+    operator: Operator, size: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...]
+) -> dict[str, Attribute]:
+    """Kernel, stride, padding and the like of a transposed convolution, whose padding may follow from the output's size."""
+    more, dilation = operator.integers("output_padding", (0, 0)), _dilation(operator)
+    if operator.integers("kernel_shape", kernel) != kernel or min(*stride, *kernel) < 1:
+        raise FormatError(f"a kernel {kernel} with strides {stride} is impossible")
+    mode, padding = operator.attributes.get("auto_pad", "NOTSET"), operator.integers("pads", (0, 0, 0, 0))
+    wanted = operator.integers("output_shape", ())[-2:]
+    if mode in ("SAME_UPPER", "SAME_LOWER") and not wanted:
+        wanted = tuple(n * s for n, s in zip(size, stride, strict=True))
+    if wanted:
+        whole = transposed_size(size, span((kernel[0], kernel[1]), dilation), stride, (0,) * 4, more)
+        total = [n - w for n, w in zip(whole, wanted, strict=True)]
+        less, rest = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+        padding = less + rest if mode == "SAME_UPPER" else rest + less
+    if min(padding) < 0:
+        raise FormatError(f"makes planes of {wanted}, more than its windows reach")
+    return {
+        "kernel_size": kernel,
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "output_padding": more,
+    }
+
+
+def _squares(net: Translation, operator: Operator, source: str, kernel: Constant, factor: int) -> Value:
+    """A transposed convolution whose windows do not overlap: a 1 x 1 one that makes the pixels of each square as channels."""
+    inputs, outputs = kernel.dims[:2]
     made = outputs * factor**2
     values = None
     if kernel.values is not None:

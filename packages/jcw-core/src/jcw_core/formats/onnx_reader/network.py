@@ -79,11 +79,7 @@ def _name(path: Path) -> str:
 
 def _network(graph: Graph, net: Translation) -> Network:
     """The network that ends with the graph's outputs; several are one vector, in their order."""
-    ends = [net.node(name) for name in graph.outputs]
-    if len(ends) == 1:
-        return net.builder.build(output=ends[0])
-    flat = [net.builder.add(f"outputs.{number}", "flatten", end) for number, end in enumerate(ends)]
-    return net.builder.build(output=net.builder.add("outputs", "concat", *flat))
+    return net.builder.build_joined([net.node(name) for name in graph.outputs])
 
 
 def _translated(graph: Graph, name: str) -> Translation:

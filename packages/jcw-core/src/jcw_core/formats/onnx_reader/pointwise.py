@@ -15,7 +15,7 @@ import numpy as np
 from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader.graph import Constant, Operator
 from jcw_core.formats.onnx_reader.translation import Layer, Part, Translation, Value
-from jcw_core.network.operations import LARGEST_FLOAT, Attribute
+from jcw_core.network.operations import CONVOLUTIONS, LARGEST_FLOAT, Attribute
 
 _SIXTH = 1 / 6
 _GATED = {"sigmoid": "silu", "hardsigmoid": "hardswish"}
@@ -109,11 +109,13 @@ def _sub(net: Translation, operator: Operator) -> Value:
 
 
 def _is_bias(constant: Constant, layer: Layer) -> bool:
-    return "bias" not in layer.weights and _is_per_channel(constant, _features(layer), layer.op == "conv2d")
+    return "bias" not in layer.weights and _is_per_channel(
+        constant, _features(layer), layer.op in CONVOLUTIONS
+    )
 
 
 def _features(layer: Layer) -> int:
-    size = layer.attributes["out_channels" if layer.op == "conv2d" else "out_features"]
+    size = layer.attributes["out_channels" if layer.op in CONVOLUTIONS else "out_features"]
     assert isinstance(size, int)
     return size
 
@@ -218,7 +220,7 @@ def _scaled_layer(layer: Layer, factor: Constant) -> Layer | None:
     """A layer without bias times a factor, of one value or one per channel; None where it has another shape."""
     weight, features = layer.weights["weight"], _features(layer)
     single = prod(factor.dims) == 1
-    if "bias" in layer.weights or not (single or _is_per_channel(factor, features, layer.op == "conv2d")):
+    if "bias" in layer.weights or not (single or _is_per_channel(factor, features, layer.op in CONVOLUTIONS)):
         return None
     if weight.values is None or factor.values is None:
         return layer  # where only costs are asked for

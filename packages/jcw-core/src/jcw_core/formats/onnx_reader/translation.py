@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader.graph import Constant, Graph, Operator
 from jcw_core.network.builder import NetworkBuilder
-from jcw_core.network.operations import OPERATIONS, Attribute, Attributes, Shape
+from jcw_core.network.operations import LAYERS, OPERATIONS, Attribute, Attributes, Shape
 
 _LONGEST = 100
 """Characters of a node's name."""
@@ -169,7 +169,7 @@ class Translation:
         **attributes: Attribute,
     ) -> str:
         """Append a node with weights by key, which are kept where their values were read."""
-        if op in ("conv2d", "linear") and operator.op in WEIGHTED:
+        if op in LAYERS and operator.op in WEIGHTED:
             name = self._name(operator)
             first = self._first.setdefault(operator.input(1), name)
             shares = {"shares": first} if first != name else {}

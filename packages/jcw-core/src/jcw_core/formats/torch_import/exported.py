@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,24 +37,24 @@ class Exported:
 
     Args:
         input: name of the value that is the image.
-        output: name of the result.
+        outputs: names of the results, in their order.
         operators: in order.
         parameters: names in the state dict, by value.
         names: of all that the module's state dict holds.
         same: of every tensor that another value holds too, the first of these values.
         tensors: parameters, buffers and constants by value.
-        outputs: what the module computes for the example.
+        expected: what the module computes for the example, flat and joined, (1, values).
         input_shape: (channels, height, width).
     """
 
     input: str
-    output: str
+    outputs: Sequence[str]
     operators: Sequence[Operator]
     parameters: Mapping[str, str]
     names: Set[str]
     same: Mapping[str, str]
     tensors: Mapping[str, Tensor]
-    outputs: Tensor
+    expected: Tensor
     input_shape: tuple[int, ...]
 
 
@@ -76,12 +76,26 @@ def export(module: nn.Module, example: Tensor, name: str) -> Exported:
     finally:
         for part, was in training.items():
             part.training = was
-    if not isinstance(outputs, Tensor):
-        raise FormatError(f"{name}: returns a {type(outputs).__name__}, expected one tensor; wrap it")
-    return _exported(program, module, outputs.detach(), example)
+    leaves = list(_leaves(outputs))
+    odd = [leaf for leaf in leaves if not isinstance(leaf, Tensor) or len(leaf) != 1]
+    if odd or not leaves:
+        found = type(odd[0] if odd else outputs).__name__
+        raise FormatError(f"{name}: returns a {found}, expected tensors of one image; wrap it")
+    return _exported(program, module, torch.cat([leaf.detach().flatten(1) for leaf in leaves], 1), example)
 
 
-def _exported(program: Any, module: nn.Module, outputs: Tensor, example: Tensor) -> Exported:
+def _leaves(outputs: Any) -> Iterator[Any]:
+    """What tuples, lists and dictionaries of outputs hold, in the order in which torch.export lists them."""
+    if isinstance(outputs, (tuple, list)):
+        for output in outputs:
+            yield from _leaves(output)
+    elif isinstance(outputs, dict):
+        yield from _leaves(list(outputs.values()))
+    else:
+        yield outputs
+
+
+def _exported(program: Any, module: nn.Module, expected: Tensor, example: Tensor) -> Exported:
     signature = program.graph_signature
     held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     tensors = {value: program.state_dict[key] for value, key in held.items() if key in program.state_dict}
@@ -90,13 +104,13 @@ def _exported(program: Any, module: nn.Module, outputs: Tensor, example: Tensor)
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     return Exported(
         input=signature.user_inputs[0],
-        output=signature.user_outputs[0],
+        outputs=signature.user_outputs,
         operators=[_operator(node) for node in calls],
         parameters=held,
         names=module.state_dict().keys(),
         same=_same(tensors),
         tensors={value: tensor.detach().clone() for value, tensor in tensors.items()},
-        outputs=outputs,
+        expected=expected,
         input_shape=tuple(example.shape[1:]),
     )
 

@@ -9,10 +9,15 @@ from torch import Tensor, nn
 
 from jcw_core.errors import FormatError, NetworkError
 from jcw_core.formats.torch_import.exported import Exported, export
-from jcw_core.formats.torch_import.operators import OPERATORS
+from jcw_core.formats.torch_import.layers import LAYERS
+from jcw_core.formats.torch_import.pointwise import POINTWISE
+from jcw_core.formats.torch_import.shapes import SHAPES
 from jcw_core.formats.torch_import.translation import Obstacle, Translation
 from jcw_core.network.model import Model
 from jcw_core.training.execution import BatchNorm, execute
+
+OPERATORS = {**LAYERS, **POINTWISE, **SHAPES}
+"""By operator, without its overload. What is not here is an obstacle, and is named."""
 
 TOLERANCE = 1e-4
 """Largest difference between the network's outputs and the module's, as a share of the largest output."""
@@ -25,7 +30,8 @@ def from_module(module: nn.Module, example: Tensor, *, name: str | None = None) 
     state dict. What the network computes for ``example`` is compared with what the module does.
 
     Args:
-        module: left as it is, but for being set to evaluation mode while it is read.
+        module: left as it is, but for being set to evaluation mode while it is read. Several outputs, in tuples, lists or
+            dictionaries, are flattened and joined in their order.
         example: (1, channels, height, width) float32; its size is the network's. Noise will do.
         name: of the network, the module's class by default.
 
@@ -36,7 +42,7 @@ def from_module(module: nn.Module, example: Tensor, *, name: str | None = None) 
     name = name or type(module).__name__
     exported = export(module, example, name)
     model = _translated(exported, name)
-    _compare(model, exported.outputs, example)
+    _compare(model, exported.expected, example)
     return model
 
 
@@ -62,12 +68,11 @@ def _translated(exported: Exported, name: str) -> Model:
 
 
 @torch.no_grad()
-def _compare(model: Model, expected: Tensor, example: Tensor) -> None:
+def _compare(model: Model, wanted: Tensor, example: Tensor) -> None:
     """Raise ``FormatError`` unless the model computes what the module did."""
     tensors = {key: torch.from_numpy(array) for key, array in model.weights.items()}
     statistics: Mapping[str, Tensor] = {key: tensors[key] for key in model.network.buffer_shapes}
     found = execute(model.network, tensors, example, BatchNorm(statistics))
-    wanted = expected.flatten(1)
     if found.shape != wanted.shape:
         raise FormatError(
             f"{model.network.name}: the network's output is {tuple(found.shape)}, the module's {tuple(wanted.shape)}"

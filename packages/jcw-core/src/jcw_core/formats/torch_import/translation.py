@@ -14,7 +14,7 @@ from jcw_core.errors import FormatError
 from jcw_core.formats.torch_import.exported import Exported, Operator
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.model import Model
-from jcw_core.network.operations import Attribute
+from jcw_core.network.operations import LAYERS, Attribute
 
 
 class Obstacle(Exception):  # noqa: N818  collected, and told of together
@@ -128,18 +128,25 @@ class Translation:
 
         Args:
             operator: its module names the node, where that has a weight of its own.
-            weight: the argument whose owner names the node where not.
+            weight: the argument whose owner names the node where not; None to name it after the operator.
             weights: by key, e.g. ``weight``.
         """
         value = getattr(weight, "name", "")
+        if weight is None:
+            return self._with_weights(self._free(_plain(operator.name)), op, source, weights, attributes)
         owner, _, key = self._exported.parameters.get(value, "").rpartition(".")
         # Torch has one name for a weight that two modules share.
         if f"{operator.module}.{key}" in self._exported.names:
             owner = operator.module
         name = self._free(_plain(owner) or op)
         first = self._layers.setdefault(self._exported.same.get(value, value), name)
-        if first != name and op in ("conv2d", "linear"):
+        if first != name and op in LAYERS:
             attributes["shares"] = first
+        return self._with_weights(name, op, source, weights, attributes)
+
+    def _with_weights(
+        self, name: str, op: str, source: str, weights: dict[str, Tensor], attributes: dict[str, Attribute]
+    ) -> str:
         added = self.builder.add(name, op, source, **attributes)
         for key, tensor in weights.items():
             self._weights[f"{name}.{key}"] = tensor.float().numpy().copy()
@@ -155,12 +162,11 @@ class Translation:
         return name
 
     def model(self) -> Model:
-        """The network that ends with the module's output, without what it does not depend on."""
-        output = self._values[self._exported.output]
-        if not isinstance(output, str):
-            raise FormatError("the output does not depend on the image")
-        network = self.builder.build(output=output)
-        return Model(network, self._weights)
+        """The network that ends with the module's outputs; several are flattened and joined in their order."""
+        ends = [self._values[name] for name in self._exported.outputs]
+        if not all(isinstance(end, str) for end in ends):
+            raise FormatError("an output does not depend on the image")
+        return Model(self.builder.build_joined([str(end) for end in ends]), self._weights)
 
 
 def _plain(path: str) -> str:
