@@ -29,8 +29,9 @@ def jcw_register_datasets() -> Sequence[DatasetPlugin]:
     from jcw_core.datasets.cifar10 import Cifar10
     from jcw_core.datasets.fashion_mnist import FashionMnist
     from jcw_core.datasets.image_folder import ImageFolder
+    from jcw_core.datasets.images import Images
 
-    return [FashionMnist(), Cifar10(), ImageFolder()]
+    return [FashionMnist(), Cifar10(), ImageFolder(), Images()]
 
 
 @hookimpl
@@ -62,7 +63,8 @@ def jcw_register_objectives() -> Sequence[Objective]:
 
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
-    """``run``, ``recipe``, ``plugins``, ``networks`` and ``show``."""
+    """``compress``, ``run``, ``recipe``, ``plugins``, ``networks`` and ``show``."""
     from jcw_core.cli import commands
+    from jcw_core.compress.command import compress
 
-    return [commands.run, commands.recipe, commands.plugins, commands.networks, commands.show]
+    return [compress, commands.run, commands.recipe, commands.plugins, commands.networks, commands.show]

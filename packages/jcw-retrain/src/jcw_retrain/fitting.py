@@ -52,6 +52,7 @@ class Fitting:
         folder: for checkpoints.
         report: told the epochs done, those to do, and the phase with its loss and time.
         stop: ends training with ``Stopped`` when set.
+        has_statistics: the initial weights bring batch-norm statistics of their own, which hold while nothing is trained.
     """
 
     network: Network
@@ -65,6 +66,7 @@ class Fitting:
     folder: Path
     report: Callable[[int, str], None]
     stop: Event
+    has_statistics: bool = False
 
     def run(self) -> Fitted:
         """Train, from the last checkpoint if there is one.
@@ -93,6 +95,8 @@ class Fitting:
         return Fitted(Model(module.network, module.weights(), self.architecture), admm.residuals)
 
     def _calibrate(self, module: Slimmable) -> None:
+        if self.has_statistics and not self.phases.epochs:
+            return
         with computing(self.arithmetic):
             recalibrate(module, (images for images, _ in self.calibration))
 

@@ -17,7 +17,7 @@ from jcw_core.run.records import BASELINE, FRONT, MODELS, ChosenModel, Front
 from jcw_core.training.batches import FixedImages, TrainingImages
 from jcw_retrain.choosing import LATENCY, choose
 from jcw_retrain.fitting import Fitting
-from jcw_retrain.initial import starting_weights
+from jcw_retrain.initial import brings_statistics, starting_weights
 from jcw_retrain.lanes import side_by_side
 from jcw_retrain.options import RetrainOptions, phases
 from jcw_retrain.residuals import residuals_of, write_residuals
@@ -101,6 +101,7 @@ class _Work:
             folder=context.scratch("retrain") / job.id,
             report=self._reporter(job),
             stop=self.stop,
+            has_statistics=brings_statistics(context),
         ).run()
         name = f"models/{job.id}/weights.safetensors"
         SafetensorsExporter().export(fitted.model, context.path(name))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import DataError
-from jcw_core.protocols import Dataset
+from jcw_core.protocols import Dataset, Normalised
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,13 @@ def hold_out(dataset: Dataset, count: int, rng: np.random.Generator) -> tuple[Su
         the rest and the ``count`` images, each in rising order of index.
 
     Raises:
-        DataError: fewer images than ``count`` + one per class.
+        DataError: fewer images than ``count`` + one per class that has any.
     """
     labels = dataset.labels
-    if len(labels) < count + len(dataset.classes):
+    classes = len(np.unique(labels))
+    if len(labels) < count + classes:
         raise DataError(
-            f"cannot hold {count} images out of {len(labels)} with {len(dataset.classes)} classes; lower data.holdout"
+            f"cannot hold {count} images out of {len(labels)} with {classes} classes; lower data.holdout"
         )
     return _stratified(dataset, count, rng)
 
@@ -94,7 +95,7 @@ def _stratified(dataset: Dataset, count: int, rng: np.random.Generator) -> tuple
     return Subset(dataset, np.setdiff1d(by_class, taken)), Subset(dataset, np.sort(taken))
 
 
-def normalise(images: NDArray[np.uint8], dataset: Dataset) -> NDArray[np.float32]:
+def normalise(images: NDArray[np.uint8], dataset: Normalised) -> NDArray[np.float32]:
     """Pixels to what networks are trained on: (pixel / 255 - mean) / std, float32, shape unchanged."""
     mean = np.asarray(dataset.mean, dtype=np.float32)[:, None, None]
     std = np.asarray(dataset.std, dtype=np.float32)[:, None, None]

@@ -45,6 +45,9 @@ class NetworkOptions:
     module: str = option(
         "", help="package.module:function that returns a torch module, in place of a backbone"
     )
+    code: str = option(
+        "", help="folder in which the module is looked for first, from the recipe's, which is the default"
+    )
     weights: Path | None = option(None, help="trained weights, .safetensors or .pth")
     outputs: tuple[str, ...] = option((), help="values of an ONNX file at which the network ends")
     shape: tuple[int, ...] = option((), low=1, help="one image, [1, 3, 224, 224]; the data's by default")
