@@ -33,6 +33,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
         "run",
         "report supernet",
         "cli",
+        "compress",
         "plugin __main__",
     ),
     "jcw_search": (

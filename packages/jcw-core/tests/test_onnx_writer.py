@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from jcw_core.errors import JcwError
 from jcw_core.formats.onnx_writer import OnnxExporter, to_onnx
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
+from jcw_core.network.image_input import ImageInput
 from jcw_core.network.model import Model
 from jcw_core.network.operations import OPERATIONS
 from jcw_core.network.weight_groups import density_mask
 
+onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 
@@ -154,3 +157,29 @@ def test_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(JcwError, match=r"jcw-core\[onnx\]"):
         to_onnx(random_model(every_operation(), np.random.default_rng(5), 1.0))
+
+
+def tiny() -> Model:
+    net = NetworkBuilder("tiny", (3, 4, 4))
+    net.conv("conv1", 4, 3)
+    network = net.build()
+    rng = np.random.default_rng(0)
+    shapes = {**network.parameter_shapes, **network.buffer_shapes}
+    return Model(network, {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()})
+
+
+def test_what_is_known_of_images_travels_in_the_metadata() -> None:
+    images = ImageInput((0.5, 0.5, 0.5), (0.2, 0.2, 0.2), 40, ("a", "b"), "photo")
+    written = to_onnx(replace(tiny(), images=images))
+    (entry,) = written.metadata_props
+    assert (entry.key, ImageInput.from_json(entry.value)) == ("images", images)
+    assert written.graph.input[0].name == "photo"
+    onnx.checker.check_model(written)
+
+
+@pytest.mark.parametrize("name", ["output", "conv1", "conv1.weight"])
+def test_an_input_is_not_called_like_something_else(name: str) -> None:
+    images = ImageInput((0.5, 0.5, 0.5), (0.2, 0.2, 0.2), 40, (), name)
+    written = to_onnx(replace(tiny(), images=images))
+    assert written.graph.input[0].name == "input"
+    onnx.checker.check_model(written)

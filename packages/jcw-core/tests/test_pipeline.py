@@ -296,3 +296,27 @@ def test_killed_in_the_middle_of_a_stage(tmp_path: Path) -> None:
     again = make(tmp_path, [ToyStage("first"), ToyStage("second", ("first.txt",))])
     assert states(again, "second") == [("first", "skipped"), ("second", "started")]
     assert again.path("second.txt").read_text() == "firstsecond"
+
+
+class Indexed(ToyStage):
+    """Its index never changes, the file that it lists does."""
+
+    def run(self, context: Context) -> Sequence[str]:
+        context.path(self.makes[0]).write_text("content.txt")
+        context.path("content.txt").write_text(str(context.recipe.table(self.section).value))
+        return ("content.txt",)
+
+
+class Follows(ToyStage):
+    def run(self, context: Context) -> Sequence[str]:
+        context.path(self.makes[0]).write_text(context.path("content.txt").read_text())
+        return ()
+
+
+def test_a_stage_runs_again_when_a_file_that_an_index_names_has_changed(tmp_path: Path) -> None:
+    stages = (Indexed("indexed", section="indexed"), Follows("follows", ("indexed.txt",)))
+    for value in (1, 2):
+        context = make(tmp_path, stages, f"[indexed]\nvalue = {value}\n")
+        run(context, "follows")
+        assert context.path("follows.txt").read_text() == str(value)
+    assert states(context, "follows") == [("indexed", "skipped"), ("follows", "skipped")]

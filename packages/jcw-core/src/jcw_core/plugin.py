@@ -29,8 +29,9 @@ def jcw_register_datasets() -> Sequence[DatasetPlugin]:
     from jcw_core.datasets.cifar10 import Cifar10
     from jcw_core.datasets.fashion_mnist import FashionMnist
     from jcw_core.datasets.image_folder import ImageFolder
+    from jcw_core.datasets.images import Images
 
-    return [FashionMnist(), Cifar10(), ImageFolder()]
+    return [FashionMnist(), Cifar10(), ImageFolder(), Images()]
 
 
 @hookimpl
@@ -70,10 +71,11 @@ def jcw_register_importances() -> Sequence[Importance]:
 
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
-    """``run``, ``recipe``, ``plugins``, ``networks``, ``show``, ``doctor`` and ``completion``."""
+    """``compress``, ``run``, ``recipe``, ``plugins``, ``networks``, ``show``, ``doctor`` and ``completion``."""
     from jcw_core.cli import commands
     from jcw_core.cli.completion import completion
     from jcw_core.cli.doctor import doctor
+    from jcw_core.compress.command import compress
 
-    own = [commands.run, commands.recipe, commands.plugins, commands.networks, commands.show]
+    own = [compress, commands.run, commands.recipe, commands.plugins, commands.networks, commands.show]
     return [*own, doctor, completion]

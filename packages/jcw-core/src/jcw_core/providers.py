@@ -30,6 +30,7 @@ COMMANDS = {
     "check": "jcw-latency",
     "table": "jcw-latency",
     "kernels": "jcw-kernels",
+    "predict-image": "jcw-kernels",
     "search": "jcw-retrain",
 }
 """By name of a command of ``jcw``."""

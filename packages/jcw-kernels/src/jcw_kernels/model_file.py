@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from jcw_core.errors import NetworkError
-from jcw_core.files import atomic
+from jcw_core.files import atomic, safetensors_metadata
 from jcw_core.network.graph import Network
+from jcw_core.network.image_input import ImageInput
 from jcw_core.network.layers import FusedLayer, fuse
 from jcw_core.network.model import Model
 from jcw_core.network.operations import ACTIVATIONS
@@ -27,6 +28,9 @@ FORMAT = "jcw-model/2"
 
 PRECISION = "float32"
 """Of weights, activations and sums."""
+
+IMAGES = "images"
+"""The key of the metadata that says how image files become the input; a model runs without."""
 
 _ATTRIBUTES = (
     *("out_channels", "groups", "kernel_size", "stride", "padding", "dilation", "output_padding"),
@@ -60,6 +64,8 @@ def serialize(model: Model) -> bytes:
     }
     if model.architecture is not None:
         metadata["architecture"] = json.dumps(model.architecture.to_dict())
+    if model.images is not None:
+        metadata[IMAGES] = model.images.to_json()
     tensors: dict[str, NDArray[Any]] = {}
     for layer in _layers(model.network):
         _require_name(layer.name)
@@ -160,3 +166,13 @@ def random_input(shape: Sequence[int], seed: int = 0) -> NDArray[np.float32]:
     """One image of standard normal pixels, (1, *shape); a large one repeats the first 65,536."""
     count = min(math.prod(shape), 1 << 16)
     return np.resize(np.random.default_rng(seed).standard_normal(count, dtype=np.float32), (1, *shape))
+
+
+def images_of(file: bytes) -> ImageInput | None:
+    """What a ``model.jcw`` says of image files; None where it says nothing.
+
+    Raises:
+        FormatError: what it says cannot be read.
+    """
+    text = safetensors_metadata(file).get(IMAGES)
+    return None if text is None else ImageInput.from_json(text)

@@ -1,4 +1,4 @@
-"""What jcw-kernels registers: device ``host``, exporter ``jcw``, stage ``evaluate``, command ``jcw kernels``."""
+"""What jcw-kernels registers: device ``host``, exporter ``jcw``, stage ``evaluate``, commands ``jcw kernels``, ``jcw predict-image``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def jcw_register_stages() -> Sequence[Stage]:
 
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
-    """``jcw kernels``."""
+    """``jcw kernels`` and ``jcw predict-image``."""
     from jcw_kernels.commands import kernels
+    from jcw_kernels.predict_image import predict_image
 
-    return [kernels]
+    return [kernels, predict_image]

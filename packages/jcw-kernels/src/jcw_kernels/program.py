@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError, FormatError, JcwError
 from jcw_core.files import atomic
+from jcw_core.network.image_input import ImageInput
 from jcw_core.network.model import Model
 from jcw_kernels._engine import Engine
-from jcw_kernels.model_file import random_input, serialize
+from jcw_kernels.model_file import images_of, random_input, serialize
 
 _LEAST_RUNS = 3
 """The fewest of which one may be disturbed."""
@@ -86,6 +87,11 @@ class Program:
     def input_shape(self) -> tuple[int, int, int]:
         """(channels, height, width) of one image."""
         return self._engine.input_shape
+
+    @property
+    def images(self) -> ImageInput | None:
+        """How image files become the input; None where the file does not say. Raises ``FormatError``."""
+        return images_of(self._file)
 
     @property
     def outputs(self) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jcw_core.datasets.split import normalise
 from jcw_core.errors import FormatError
@@ -16,7 +18,10 @@ _BATCH = 256
 
 
 class EvaluateStage:
-    """Loads each ``model.jcw`` and classifies the whole test split."""
+    """Loads each ``model.jcw`` and classifies the whole test split.
+
+    Where that has no labels, models are scored against the baseline: the share of images that they see otherwise.
+    """
 
     name = "evaluate"
     section = ""
@@ -40,23 +45,36 @@ class EvaluateStage:
         """
         exports = records.read_exports(context.path(records.EXPORTS))
         data = context.dataset("test")
+        labelled = bool((data.labels >= 0).all())
+        truth = data.labels if labelled else classes_of(_load(context, records.BASELINE, exports), data)
         results = {}
-        for done, (name, files) in enumerate(exports.items()):
+        for done, name in enumerate(exports):
             context.progress(self.name, "model", done, len(exports), name)
-            if "jcw" not in files:
-                raise FormatError(f"model {name!r} was not exported as 'jcw'; add it to export.formats")
-            program = load(context.path(files["jcw"]), threads=context.recipe.run.threads)
-            results[name] = records.ModelScore(error_rate(program, data), len(data))
+            found = classes_of(_load(context, name, exports), data)
+            results[name] = records.ModelScore(float(np.mean(found != truth)), len(data))
         context.progress(self.name, "model", len(exports), len(exports))
-        records.Evaluation(results).write(context.path(records.EVALUATION))
+        against: Literal["labels", "dense"] = "labels" if labelled else "dense"
+        records.Evaluation(results, against).write(context.path(records.EVALUATION))
         return ()
+
+
+def _load(context: Run, name: str, exports: Mapping[str, Mapping[str, str]]) -> Program:
+    """The model ``name``. Raises ``FormatError`` where it was not exported for the engine."""
+    files = exports.get(name, {})
+    if "jcw" not in files:
+        raise FormatError(f"model {name!r} was not exported as 'jcw'; add it to export.formats")
+    return load(context.path(files["jcw"]), threads=context.recipe.run.threads)
 
 
 def error_rate(program: Program, data: Dataset) -> float:
     """Share of the images of ``data`` that ``program`` classifies wrongly."""
-    wrong = 0
+    return float(np.mean(classes_of(program, data) != data.labels))
+
+
+def classes_of(program: Program, data: Dataset) -> NDArray[np.int64]:
+    """The class that ``program`` gives to each image of ``data``, (n,)."""
+    parts, normalised = [], program.images or data
     for start in range(0, len(data), _BATCH):
         indices = np.arange(start, min(start + _BATCH, len(data)))
-        logits = program.run(normalise(data.images(indices), data))
-        wrong += int(np.count_nonzero(logits.argmax(axis=1) != data.labels[indices]))
-    return wrong / len(data)
+        parts.append(program.run(normalise(data.images(indices), normalised)).argmax(axis=1))
+    return np.concatenate(parts)

@@ -53,6 +53,7 @@ class Fitting:
         report: told the epochs done, those to do, and the phase with its loss and time.
         stop: ends training with ``Stopped`` when set.
         criterion: in place of the cross-entropy on labels, in all phases.
+        has_statistics: the initial weights bring batch-norm statistics of their own, which hold while nothing is trained.
     """
 
     network: Network
@@ -67,6 +68,7 @@ class Fitting:
     report: Callable[[int, str], None]
     stop: Event
     criterion: Criterion | None = None
+    has_statistics: bool = False
 
     def run(self) -> Fitted:
         """Train, from the last checkpoint if there is one.
@@ -95,6 +97,8 @@ class Fitting:
         return Fitted(Model(module.network, module.weights(), self.architecture), admm.residuals)
 
     def _calibrate(self, module: Slimmable) -> None:
+        if self.has_statistics and not self.phases.epochs:
+            return
         with computing(self.arithmetic):
             recalibrate(module, (images for images, _ in self.calibration))
 

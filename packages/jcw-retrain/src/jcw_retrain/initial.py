@@ -25,10 +25,16 @@ def starting_weights(run: Run) -> Callable[[Architecture], Weights] | None:
     init = run.options(RetrainOptions).init
     if init == "scratch":
         return None
-    if init == "supernet" and run.options(SupernetOptions).mode == "post-training":
+    if brings_statistics(run):
         return lambda architecture: pruned_weights(run, architecture)
     whole = pretrained_weights(run, "init") if init == "pretrained" else _supernet(run)
     return lambda architecture: shrink_weights(run.network, architecture, whole)
+
+
+def brings_statistics(run: Run) -> bool:
+    """True where weights were pruned after training: each architecture's are calibrated, and the dense ones untouched."""
+    init, mode = run.options(RetrainOptions).init, run.options(SupernetOptions).mode
+    return init == "supernet" and mode == "post-training"
 
 
 def _supernet(run: Run) -> Weights:

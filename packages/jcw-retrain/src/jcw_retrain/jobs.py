@@ -19,7 +19,7 @@ from jcw_core.training.loop import Criterion
 from jcw_retrain.choosing import LATENCY, choose
 from jcw_retrain.distillation import Distillation, teacher_of
 from jcw_retrain.fitting import Fitting
-from jcw_retrain.initial import starting_weights
+from jcw_retrain.initial import brings_statistics, starting_weights
 from jcw_retrain.lanes import side_by_side
 from jcw_retrain.options import RetrainOptions, phases
 from jcw_retrain.residuals import residuals_of, write_residuals
@@ -105,6 +105,7 @@ class Work:
             report=self._reporter(job),
             stop=self.stop,
             criterion=self._criterion(job),
+            has_statistics=brings_statistics(context),
         ).run()
         name = f"models/{job.id}/weights.safetensors"
         SafetensorsExporter().export(fitted.model, context.path(name))

@@ -211,7 +211,7 @@ def _models(report: Mapping[str, Any]) -> Table:
     """A row for each model of a report, the dense network first."""
     from rich.table import Table
 
-    from jcw_core.report.budget import excess, in_words
+    from jcw_core.report.budget import error_head, excess, in_words
 
     table = Table(title=f"{report['network']} on {report['dataset']}, {report['device']['cpu']}")
     heads = (
@@ -221,7 +221,7 @@ def _models(report: Mapping[str, Any]) -> Table:
         "measured ms",
         "budget",
         "speed-up",
-        "test error",
+        error_head(report),
         "weights",
     )
     for head in heads:

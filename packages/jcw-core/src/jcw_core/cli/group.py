@@ -9,9 +9,9 @@ import click
 from jcw_core import providers
 
 SECTIONS = {
-    "From a network to models": ("run", "show"),
+    "From a network to models": ("compress", "run", "show"),
     "Devices": ("profile", "predict", "check", "table"),
-    "Models and searches": ("kernels", "search"),
+    "Models and searches": ("predict-image", "kernels", "search"),
     "What there is": ("networks", "plugins", "recipe", "doctor", "completion"),
 }
 """Headings of ``jcw --help``, and the commands under each; what plugins add comes last."""

@@ -21,17 +21,19 @@ _FORMATS = ("JPEG", "PNG", "BMP", "PPM", "WEBP")
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Resizes the short side to ``resize`` (bilinear) and cuts the middle ``size`` x ``size``.
+    """Resizes (bilinear) until the image covers what is to be cut from its middle, and cuts it.
 
     Args:
-        size: height and width of the result.
-        resize: short side before the crop, at least ``size``.
+        size: height of the result.
+        resize: what becomes of ``size`` before the crop, at least ``size``: of a square, the short side.
         channels: 1 for grey, 3 for RGB.
+        width: of the result, its height by default.
     """
 
     size: int
     resize: int
     channels: int
+    width: int | None = None
 
     def __call__(self, content: bytes, place: str) -> NDArray[np.uint8]:
         """Decode one file.
@@ -46,10 +48,9 @@ class Decoder:
         Raises:
             DataError: not an image, damaged, or above 64 Mi pixels.
         """
-        try:
-            from PIL import Image, UnidentifiedImageError
-        except ImportError:
-            raise DataError("decoding images needs Pillow; pip install 'jcw-core[images]'") from None
+        require_pillow()
+        from PIL import Image, UnidentifiedImageError
+
         try:
             with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
                 width, height = scaled = self._scaled(image.size)
@@ -66,12 +67,18 @@ class Decoder:
         except (OSError, EOFError, SyntaxError, ValueError, TypeError, IndexError, KeyError, struct.error,
                 Image.DecompressionBombError) as error:  # fmt: skip
             raise DataError(f"{place}: cannot be decoded ({error}); fetch it again") from None
-        pixels = np.asarray(cut, dtype=np.uint8).reshape(self.size, self.size, self.channels)
+        pixels = np.asarray(cut, dtype=np.uint8).reshape(self.size, self._width, self.channels)
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
+    @property
+    def _width(self) -> int:
+        return self.size if self.width is None else self.width
+
     def _scaled(self, size: tuple[int, int]) -> tuple[int, int]:
-        short = min(size)
-        width, height = (round(side * self.resize / short) for side in size)
+        # What both sides have to be at least; the side that has the longer way to go sets the scale.
+        wanted = (round(self._width * self.resize / self.size), self.resize)
+        goal, side = max(zip(wanted, size, strict=True), key=lambda pair: pair[0] / pair[1])
+        width, height = (round(length * goal / side) for length in size)
         return width, height
 
     def _cut(self, image: Image, scaled: tuple[int, int]) -> Image:
@@ -79,5 +86,13 @@ class Decoder:
 
         if image.size != scaled:
             image = image.resize(scaled, Resampling.BILINEAR)
-        left, top = ((side - self.size) // 2 for side in scaled)
-        return image.crop((left, top, left + self.size, top + self.size))
+        left, top = (scaled[0] - self._width) // 2, (scaled[1] - self.size) // 2
+        return image.crop((left, top, left + self._width, top + self.size))
+
+
+def require_pillow() -> None:
+    """Raise ``DataError`` where images cannot be decoded."""
+    try:
+        import PIL.Image  # noqa: F401
+    except ImportError:
+        raise DataError("decoding images needs Pillow; pip install 'jcw-core[images]'") from None

@@ -75,6 +75,7 @@ class ImageFiles:
         index = {name: label for label, name in enumerate(classes)}
         self.labels = np.array([index[file.label] for file in files], dtype=np.int64)
         self.image_shape = (options.channels, options.size, options.size)
+        self.resize = options.resize
         self._source, self._files, self._path = source, files, options.path
         self._decode = Decoder(options.size, options.resize or options.size, options.channels)
         kept = min(len(files), options.cache_mb * 2**20 // (options.channels * options.size**2))

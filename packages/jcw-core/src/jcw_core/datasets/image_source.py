@@ -34,6 +34,10 @@ class Source(Protocol):
     def files(self) -> Sequence[ImageFile]:
         """Sorted by split, class and name."""
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Sorted names of all image files, however deep they lie."""
+
     def read(self, name: str) -> bytes:
         """The content of one file. Raises ``DataError`` when it is damaged or too large."""
 
@@ -59,6 +63,13 @@ class FolderSource:
         found = (p.relative_to(path).as_posix() for p in path.glob("*/*/*") if p.is_file())
         self.files = _image_files(found)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Sorted names of all image files, however deep they lie."""
+        return _image_names(
+            p.relative_to(self._path).as_posix() for p in self._path.rglob("*") if p.is_file()
+        )
+
     def read(self, name: str) -> bytes:
         """The content of one file."""
         path = self._path / name
@@ -80,6 +91,11 @@ class ZipSource:
             raise DataError(f"{path}: not a .zip that can be read ({error}); fetch it again") from None
         self.files = _image_files(self._zip.namelist())
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Sorted names of all image files, however deep they lie."""
+        return _image_names(self._zip.namelist())
+
     def read(self, name: str) -> bytes:
         """The content of one member."""
         place = f"{self._path}/{name}"
@@ -91,14 +107,20 @@ class ZipSource:
 
 
 def _image_files(names: Iterable[str]) -> tuple[ImageFile, ...]:
+    paths = ((name, PurePosixPath(name)) for name in _image_names(names))
+    return tuple(
+        sorted(ImageFile(path.parts[0], path.parts[1], name) for name, path in paths if len(path.parts) == 3)
+    )
+
+
+def _image_names(names: Iterable[str]) -> tuple[str, ...]:
+    """What ends like an image and is not hidden."""
     paths = ((name, PurePosixPath(name)) for name in names)
     return tuple(
         sorted(
-            ImageFile(path.parts[0], path.parts[1], name)
+            name
             for name, path in paths
-            if len(path.parts) == 3
-            and path.suffix.lower() in SUFFIXES
-            and not any(part.startswith(".") for part in path.parts)
+            if path.suffix.lower() in SUFFIXES and not any(part.startswith(".") for part in path.parts)
         )
     )
 

@@ -20,7 +20,8 @@ class MemoryDataset:
         classes: their names.
         mean, std: per channel, of pixels in [0, 1].
         pixels: (n, channels, height, width), uint8.
-        labels: (n,), int64, each an index into ``classes``.
+        labels: (n,), int64, each an index into ``classes``; or all -1, where images have no labels.
+        resize: how high they were made before the middle was cut out; None where it was not.
     """
 
     classes: Sequence[str]
@@ -28,6 +29,7 @@ class MemoryDataset:
     std: Sequence[float]
     pixels: NDArray[np.uint8]
     labels: NDArray[np.int64]
+    resize: int | None = None
 
     def __len__(self) -> int:
         return len(self.pixels)

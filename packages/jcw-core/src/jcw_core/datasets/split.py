@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import DataError
-from jcw_core.protocols import Dataset
+from jcw_core.protocols import Dataset, Normalised
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,16 @@ def hold_out(dataset: Dataset, count: int, rng: np.random.Generator) -> tuple[Su
         the rest and the ``count`` images, each in rising order of index.
 
     Raises:
-        DataError: fewer images than ``count`` + one per class, or than ``count`` + 1 where each is the only one
-            of its class.
+        DataError: fewer images than ``count`` + one per class that has any, or than ``count`` + 1 where each is the
+            only one of its class.
     """
     labels = dataset.labels
+    classes = len(np.unique(labels))
     # Where no class has two images, none can be represented on both sides.
-    fewest = len(dataset.classes) if np.bincount(labels).max(initial=0) > 1 else 1
+    fewest = classes if np.bincount(labels).max(initial=0) > 1 else 1
     if len(labels) < count + fewest:
         raise DataError(
-            f"cannot hold {count} images out of {len(labels)} with {len(dataset.classes)} classes; lower data.holdout"
+            f"cannot hold {count} images out of {len(labels)} with {classes} classes; lower data.holdout"
         )
     return _stratified(dataset, count, rng)
 
@@ -97,7 +98,7 @@ def _stratified(dataset: Dataset, count: int, rng: np.random.Generator) -> tuple
     return Subset(dataset, np.setdiff1d(by_class, taken)), Subset(dataset, np.sort(taken))
 
 
-def normalise(images: NDArray[np.uint8], dataset: Dataset) -> NDArray[np.float32]:
+def normalise(images: NDArray[np.uint8], dataset: Normalised) -> NDArray[np.float32]:
     """Pixels to what networks are trained on: (pixel / 255 - mean) / std, float32, shape unchanged."""
     mean = np.asarray(dataset.mean, dtype=np.float32)[:, None, None]
     std = np.asarray(dataset.std, dtype=np.float32)[:, None, None]

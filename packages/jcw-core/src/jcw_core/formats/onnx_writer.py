@@ -26,7 +26,10 @@ INPUT, OUTPUT = "input", "output"
 
 
 class OnnxExporter:
-    """``model.onnx``: (n, channels, height, width) images to (n, classes) logits, float32."""
+    """``model.onnx``: (n, channels, height, width) images to (n, classes) logits, float32.
+
+    What is known of image files stands in the metadata under ``images``, see ``jcw_core.network.image_input``.
+    """
 
     name = "onnx"
     suffix = ".onnx"
@@ -53,13 +56,14 @@ def to_onnx(model: Model, *, batch: int | None = None) -> ModelProto:
     except ImportError:
         raise JcwError("ONNX files need the package onnx: pip install 'jcw-core[onnx]'") from None
     network = model.network
-    names = {network.input.name: INPUT, network.output.inputs[0]: OUTPUT}
+    source = _input_name(model)
+    names = {network.input.name: source, network.output.inputs[0]: OUTPUT}
     nodes = [part for node in network for part in _nodes(node, lambda name: names.get(name, name))]
     size: Sequence[int | str] = ["n" if batch is None else batch]
     graph = helper.make_graph(
         nodes,
         network.name,
-        [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, [*size, *network.input_shape])],
+        [helper.make_tensor_value_info(source, TensorProto.FLOAT, [*size, *network.input_shape])],
         [
             helper.make_tensor_value_info(
                 OUTPUT, TensorProto.FLOAT, [*size, *network.shapes[network.output.name]]
@@ -68,7 +72,21 @@ def to_onnx(model: Model, *, batch: int | None = None) -> ModelProto:
         _initializers(model),
     )
     opset = helper.make_opsetid("", OPSET)
-    return helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION, producer_name="jcw")
+    made = helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION, producer_name="jcw")
+    if model.images is not None:
+        helper.set_model_props(made, {"images": model.images.to_json()})
+    return made
+
+
+def _input_name(model: Model) -> str:
+    """The name that the input had in the file that the network came from, where nothing else is called so."""
+    name = INPUT if model.images is None else model.images.name
+    taken = (
+        name == OUTPUT
+        or name in model.weights
+        or (name in model.network and name != model.network.input.name)
+    )
+    return INPUT if taken else name
 
 
 def _initializers(model: Model) -> list[TensorProto]:

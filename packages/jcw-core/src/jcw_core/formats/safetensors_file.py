@@ -11,13 +11,14 @@ from jcw_core.errors import FormatError, JcwError
 from jcw_core.files import atomic, safetensors_metadata
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
+from jcw_core.network.image_input import ImageInput
 from jcw_core.network.model import Model
 
 
 class SafetensorsExporter:
     """``model.safetensors``: every weight by its state-dict name, pruned ones as zeros.
 
-    The header's metadata holds ``{"network": ..., "architecture": ...}`` as JSON under ``jcw``: one
+    The header's metadata holds ``{"network": ..., "architecture": ..., "images": ...}`` as JSON under ``jcw``: one
     key, because the order of several changes from run to run.
     """
 
@@ -30,6 +31,8 @@ class SafetensorsExporter:
             from safetensors.numpy import save as serialize
         architecture = None if model.architecture is None else model.architecture.to_dict()
         note = {"network": json.loads(model.network.to_json()), "architecture": architecture}
+        if model.images is not None:
+            note["images"] = json.loads(model.images.to_json())
         with atomic(path) as temporary:
             # Not save_file, whose errors do not tell a full disk from bad tensors.
             temporary.write_bytes(serialize(dict(model.weights), metadata={"jcw": json.dumps(note)}))
@@ -63,7 +66,8 @@ def load_model(path: Path | str) -> Model:
         network = Network.from_json(json.dumps(note["network"]))
         found = note["architecture"]
         architecture = None if found is None else Architecture.from_dict(found)
-        return Model(network, weights, architecture)
+        images = ImageInput.from_json(json.dumps(note["images"])) if "images" in note else None
+        return Model(network, weights, architecture, images)
     except FileNotFoundError:
         raise FormatError(f"{path}: no such file; train the models again") from None
     except (OSError, SafetensorError, KeyError, ValueError, TypeError, JcwError) as error:

@@ -9,6 +9,7 @@ import numpy as np
 from jcw_core.errors import FormatError
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
+from jcw_core.network.image_input import ImageInput
 from jcw_core.network.shrink import Weights
 
 
@@ -21,6 +22,8 @@ class Model:
         weights: float32 arrays by state-dict name (``conv1.weight``, ``bn1.running_mean``); pruned
             weights are zeros.
         architecture: where the network came from in its search space, kept for people to read.
+        images: how image files become its input, where that is known.
+        input_name: of the input, in the file that it came from.
 
     Raises:
         FormatError: an array is missing, superfluous, of another shape or type, or not finite.
@@ -29,6 +32,8 @@ class Model:
     network: Network
     weights: Weights
     architecture: Architecture | None = None
+    images: ImageInput | None = None
+    input_name: str = "input"
 
     def __repr__(self) -> str:
         return f"<Model {self.network.name!r}: {self.network.parameters:,} parameters>"

@@ -3,7 +3,7 @@
 Only types stand here; see ``jcw_core.hookspecs`` for when each hook is called.
 """
 
-from jcw_core.protocols.datasets import Dataset, DatasetPlugin
+from jcw_core.protocols.datasets import Dataset, DatasetPlugin, Normalised, Resized
 from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin
 from jcw_core.protocols.importance import Importance
 from jcw_core.protocols.models import Backbone, Exporter
@@ -28,12 +28,14 @@ __all__ = [
     "Exact",
     "Exporter",
     "Importance",
+    "Normalised",
     "Objective",
     "Planning",
     "Plugins",
     "Progress",
     "Reevaluating",
     "ReportSection",
+    "Resized",
     "Run",
     "Selection",
     "Stage",

@@ -33,7 +33,7 @@ class Dataset(Protocol):
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """Class of every image, (n,)."""
+        """Class of every image, (n,); -1 in all of them where none has one."""
 
     def images(self, indices: NDArray[np.intp]) -> NDArray[np.uint8]:
         """Pixels of some images, (len(indices), channels, height, width).
@@ -41,6 +41,27 @@ class Dataset(Protocol):
         Raises:
             DataError: a file that is missing or damaged.
         """
+
+
+class Normalised(Protocol):
+    """What says how pixels are normalised: a ``Dataset`` does, and what is kept of one with a model."""
+
+    @property
+    def mean(self) -> Sequence[float]:
+        """Per channel, of pixels in [0, 1]."""
+
+    @property
+    def std(self) -> Sequence[float]:
+        """Per channel, of pixels in [0, 1]."""
+
+
+@runtime_checkable
+class Resized(Protocol):
+    """What a ``Dataset`` of image files may have besides."""
+
+    @property
+    def resize(self) -> int | None:
+        """How high images are before the middle is cut out, of a square the short side; None for the square's own."""
 
 
 class DatasetPlugin(Protocol):

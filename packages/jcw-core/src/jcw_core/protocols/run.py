@@ -44,6 +44,10 @@ class Run(Protocol):
         """Trained weights of the whole network, by state-dict name; None where the recipe brings none."""
 
     @property
+    def input_name(self) -> str:
+        """What the network's input is called in the file that it came from."""
+
+    @property
     def space(self) -> SearchSpace:
         """The search space, with the recipe's bounds before those of the backbone."""
 

@@ -45,6 +45,9 @@ class NetworkOptions:
     module: str = option(
         "", help="package.module:function that returns a torch module, in place of a backbone"
     )
+    code: str = option(
+        "", help="folder in which the module is looked for first, from the recipe's, which is the default"
+    )
     weights: Path | None = option(None, help="trained weights, .safetensors or .pth")
     new_head: bool = option(
         False,

@@ -1,4 +1,4 @@
-"""Whether a model of a report keeps to the latency that was requested of it."""
+"""Whether a model of a report keeps to the latency that was requested of it, and what its error is."""
 
 from __future__ import annotations
 
@@ -28,3 +28,8 @@ def in_words(excess: float) -> str:
     return (
         f"{percent:.0f} %" if percent >= 10 else f"{percent:.1f} %" if percent >= 0.1 else "less than 0.1 %"
     )
+
+
+def error_head(report: Mapping[str, Any]) -> str:
+    """What the errors of a report's models are: where images have no labels, models are held to the dense one."""
+    return "other than dense" if report.get("scored_against") == "dense" else "test error"

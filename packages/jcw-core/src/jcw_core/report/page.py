@@ -119,7 +119,7 @@ def _tooltip(model: Mapping[str, Any]) -> str:
 
 def _table(report: Mapping[str, Any]) -> str:
     heads = (
-        "model", "requested ms", "predicted ms", "measured ms", "speed-up", "search error", "test error",
+        "model", "requested ms", "predicted ms", "measured ms", "speed-up", "search error", budget.error_head(report),
         "MACs", "weights kept", "file",
     )  # fmt: skip
     dense = report["baseline"]["measured_latency_ms"]

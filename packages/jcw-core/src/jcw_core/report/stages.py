@@ -69,6 +69,10 @@ def assemble(run: Run) -> dict[str, Any]:
         "device": measurements.device.to_dict(),
         "network": run.network.name,
         "dataset": run.recipe.data.name,
+        "images": evaluation.models[records.BASELINE].images
+        if records.BASELINE in evaluation.models
+        else None,
+        "scored_against": evaluation.against,
         "layers": _layers(run.network, run.recipe.space.step),
         "front": _front(run),
         "baseline": rows.pop(records.BASELINE),

@@ -32,13 +32,21 @@ class Context:
         recipe: checked.
         registry: where plugins are looked up.
         directory: where files go.
+        source: the recipe's network, where it has been read already.
     """
 
-    def __init__(self, recipe: Recipe, registry: Registry, directory: RunDirectory) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        registry: Registry,
+        directory: RunDirectory,
+        source: Network | Model | None = None,
+    ) -> None:
         self.recipe = recipe
         self.registry = registry
         self.directory = directory
         self._datasets: dict[str, Dataset] = {}
+        self._given = source
 
     def options(self, cls: type[T]) -> T:
         """The options of the recipe table that ``cls`` describes."""
@@ -73,9 +81,14 @@ class Context:
         self.network  # noqa: B018  an error if it does not go with the data
         return self._source.weights if isinstance(self._source, Model) else None
 
+    @property
+    def input_name(self) -> str:
+        """What the network's input is called in the file that it came from."""
+        return self._source.input_name if isinstance(self._source, Model) else self.network.input.name
+
     @cached_property
     def _source(self) -> Network | Model:
-        return network_of(self.recipe, self.registry, self.dataset("train"))
+        return self._given or network_of(self.recipe, self.registry, self.dataset("train"))
 
     @cached_property
     def space(self) -> SearchSpace:
@@ -104,6 +117,11 @@ class Context:
             except JcwError as error:
                 raise self.recipe.where.inside("data").error("", str(error)) from None
         return self._datasets[split]
+
+    def share_images(self, other: Context) -> None:
+        """Take over the images that ``other`` has opened, where both recipes ask for the same."""
+        if self.recipe.table("data") == other.recipe.table("data"):
+            self._datasets = dict(other._datasets)
 
     def _open(self, split: str) -> dict[str, Dataset]:
         """``split`` by name, and whatever comes with it."""

@@ -90,6 +90,13 @@ class RunDirectory:
             digest(self.path(name)) == found for name, found in outputs.items()
         )
 
+    def outputs(self, stage: str) -> list[str]:
+        """The files that ``stage`` wrote when it last ended; none where that is not known."""
+        try:
+            return sorted(map(str, read_json(self._record(stage))["outputs"]))
+        except (JcwError, KeyError, TypeError):
+            return []
+
     def finish(self, stage: str, key: str, outputs: tuple[str, ...]) -> None:
         """Record that ``outputs`` are complete."""
         found = {name: digest(self.path(name)) for name in outputs}

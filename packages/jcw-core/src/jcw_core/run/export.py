@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from jcw_core.network.image_input import ImageInput
+from jcw_core.network.normalisation import with_normalisation
 from jcw_core.options import option
+from jcw_core.protocols import Resized
 from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, write_exports
 
 if TYPE_CHECKING:
@@ -18,6 +21,9 @@ class ExportOptions:
     """``[export]``: the files that are handed over."""
 
     formats: tuple[str, ...] = option(("jcw", "safetensors"), help="names of registered exporters")
+    normalise: bool = option(
+        False, help="the files take pixels from 0 to 255 as they are, and normalise them themselves"
+    )
 
 
 class ExportStage:
@@ -44,13 +50,23 @@ class ExportStage:
         from jcw_core.formats.safetensors_file import load_model
 
         exporters = [run.registry.exporters[name] for name in run.options(ExportOptions).formats]
-        models = ChosenModel.read_all(run.path(MODELS))
+        models, images = ChosenModel.read_all(run.path(MODELS)), image_input(run)
         files: dict[str, dict[str, str]] = {}
         for done, chosen in enumerate(models, start=1):
-            model = load_model(run.path(chosen.weights))
+            model = replace(load_model(run.path(chosen.weights)), images=images)
+            if run.options(ExportOptions).normalise:
+                model = with_normalisation(model)
             files[chosen.id] = {e.name: f"models/{chosen.id}/model{e.suffix}" for e in exporters}
             for exporter in exporters:
                 exporter.export(model, run.path(files[chosen.id][exporter.name]))
             run.progress(self.name, "model", done, len(models), chosen.id)
         write_exports(run.path(EXPORTS), files)
         return [name for exported in files.values() for name in exported.values()]
+
+
+def image_input(run: Run) -> ImageInput:
+    """How image files become the network's input, by the images that it is made with."""
+    data = run.dataset("training")
+    resize = data.resize if isinstance(data, Resized) else None
+    mean, std = (tuple(map(float, values)) for values in (data.mean, data.std))
+    return ImageInput(mean, std, resize or data.image_shape[1], tuple(data.classes), run.input_name)

@@ -133,9 +133,16 @@ def _inputs_key(context: Context, stage: Stage) -> str:
     if "network" in tables and context.recipe.network.module:
         parts["module"] = _fingerprint(context.network, context.weights or {})
     origin = context.registry.stages.origins[stage.name]
-    files = {name: context.path(name) for name in stage.needs(context)}
+    files = {name: context.path(name) for name in _read(context, stage)}
     files |= {str(path): path for options in tables.values() for path in paths_in(options)}
     return context.directory.inputs_key(parts | {"stage": f"{origin} {_version(origin)}"}, files)
+
+
+def _read(context: Context, stage: Stage) -> set[str]:
+    """The files that a stage needs, and what else their makers wrote: an index stays the same when its files change."""
+    needed = set(stage.needs(context))
+    makers = [one.name for one in context.registry.stages.values() if needed.intersection(one.makes)]
+    return needed.union(*(context.directory.outputs(name) for name in makers))
 
 
 def _fingerprint(network: Network, weights: Weights) -> str:

@@ -11,7 +11,7 @@ from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_core.network.operations import Shape
 from jcw_core.protocols import Dataset
-from jcw_core.recipe.recipe import Recipe
+from jcw_core.recipe.recipe import NetworkOptions, Recipe
 from jcw_core.registry import Registry
 
 
@@ -38,16 +38,28 @@ def network_of(recipe: Recipe, registry: Registry, data: Dataset) -> Network | M
 def _source(recipe: Recipe, registry: Registry, data: Dataset) -> Network | Model:
     wanted = recipe.network
     shape = wanted.shape[1:] or data.image_shape
-    if wanted.module:
-        return _from_module(wanted.module, shape, recipe.path.parent, wanted.weights)
-    if wanted.file is not None:
-        if wanted.file.suffix.lower() == ".onnx":
-            return read_model(wanted.file, wanted.shape or None, wanted.outputs)
-        return read_network(wanted.file)
+    if not wanted.backbone:
+        return brought(wanted, shape, recipe.path.parent)
     channels, height, _ = shape
     return registry.backbones[wanted.backbone].build(
         num_classes=len(data.classes), width=wanted.width, input_size=height, in_channels=channels
     )
+
+
+def brought(wanted: NetworkOptions, shape: Shape, folder: Path) -> Network | Model:
+    """The network of a file or a module; a ``Model`` where either has its weights.
+
+    Args:
+        wanted: names one of the two.
+        shape: (channels, height, width) of the input, for a module.
+        folder: from which ``wanted.code`` leads to where modules are looked for first.
+    """
+    if wanted.module:
+        return _from_module(wanted.module, shape, folder / wanted.code, wanted.weights)
+    assert wanted.file is not None
+    if wanted.file.suffix.lower() == ".onnx":
+        return read_model(wanted.file, wanted.shape or None, wanted.outputs)
+    return read_network(wanted.file)
 
 
 def _from_module(name: str, shape: Shape, folder: Path, weights: Path | None) -> Model:

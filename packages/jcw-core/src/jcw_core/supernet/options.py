@@ -60,6 +60,9 @@ class SupernetOptions:
     crop_padding: int = option(0, low=0, high=64, help="pixels of padding before a random crop")
     flip: bool = option(False, help="mirror half of the images")
     calibration_images: int = option(1280, low=2, help="training images that set batch-norm statistics")
+    search_images: int | None = option(
+        None, low=2, help="post-training: how many of these do so while the search estimates; all by default"
+    )
     precision: Literal["fp32", "bf16", "auto"] = option(
         "fp32", help="auto: bf16 where the processor has instructions for it"
     )

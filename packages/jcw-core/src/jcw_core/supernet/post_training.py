@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -11,10 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jcw_core.network.architecture import Architecture
+from jcw_core.network.channel_groups import couple
+from jcw_core.network.graph import Network
 from jcw_core.post_training.database import Database, build, ordered
 from jcw_core.protocols import Run
 from jcw_core.run.records import SUPERNET
-from jcw_core.space.space import Population, SearchSpace
+from jcw_core.space.space import Population, SearchSpace, is_prunable
 from jcw_core.supernet.calibration import calibrate
 from jcw_core.supernet.evaluation import score_tensors
 from jcw_core.supernet.options import SupernetOptions
@@ -32,11 +36,13 @@ def build_database(run: Run) -> None:
         JcwError: the recipe brings no weights.
     """
     options, tensors = run.options(SupernetOptions), _brought(run, "mode", "post-training prunes")
+    images = calibration_images(run)
+    _tell_of_few(run, sum(len(batch) for batch, _ in images))
     with threads(run.recipe.run.threads), computing(options.arithmetic):
         database = build(
             run.network,
             tensors,
-            [images for images, _ in calibration_images(run)],
+            [batch for batch, _ in images],
             run.registry.importances[options.importance],
             lambda done, total, layer: run.progress("supernet", "layer", done, total, layer),
         )
@@ -65,12 +71,29 @@ def _brought(run: Run, key: str, what: str) -> dict[str, Tensor]:
     return {name: torch.from_numpy(np.array(array)) for name, array in run.weights.items()}
 
 
-def calibration_images(run: Run) -> FixedImages:
-    """The training images from which statistics are collected, the same in every stage."""
+def _tell_of_few(run: Run, images: int) -> None:
+    """Say where layers read less than their statistics have unknowns: those are regularised, and tell little."""
+    network = run.network
+    few = [
+        node.name
+        for node in network
+        if is_prunable(network, node)
+        and images * prod(network.shapes[node.name][1:])
+        < prod(network.parameter_shapes[f"{node.name}.weight"][1:])
+    ]
+    if few:
+        run.progress(
+            "supernet", "images", 0, 0,
+            f"{images} images are few for {', '.join(few[:3])}{', ...' if len(few) > 3 else ''}: their statistics are "
+            "regularised; more images make better weights",
+        )  # fmt: skip
+
+
+def calibration_images(run: Run, most: int | None = None) -> FixedImages:
+    """The training images from which statistics are collected, the same in every stage; the first ``most`` of them."""
     options = run.options(SupernetOptions)
-    return FixedImages.drawn(
-        run.dataset("train"), options.calibration_images, run.rng("calibration"), options.arithmetic
-    )
+    count = options.calibration_images if most is None else min(most, options.calibration_images)
+    return FixedImages.drawn(run.dataset("train"), count, run.rng("calibration"), options.arithmetic)
 
 
 class PostTrainingEvaluator:
@@ -84,7 +107,7 @@ class PostTrainingEvaluator:
         self._run, self._metric = run, metric
         self._arithmetic = run.options(SupernetOptions).arithmetic
         self._database = Database.load(run.path(SUPERNET), run.network)
-        self._calibration = calibration_images(run)
+        self._calibration = calibration_images(run, run.options(SupernetOptions).search_images)
         self._validation = self._held_out("validation")
 
     def _held_out(self, split: str) -> FixedImages:
@@ -108,7 +131,18 @@ class PostTrainingEvaluator:
     ) -> NDArray[np.float64]:
         with threads(self._run.recipe.run.threads), computing(self._arithmetic), torch.inference_mode():
             dense = self._outputs(batches) if self._metric == "distance" else []
-            return np.array([self._value(space.architecture(row), batches, dense) for row in population])
+
+        def value(row: NDArray[np.float64]) -> float:
+            with computing(self._arithmetic), torch.inference_mode():
+                return self._value(space.architecture(row), batches, dense)
+
+        # One thread for each, as in ``SupernetEvaluator``: several in one network wait for each other.
+        count = max(1, min(self._run.recipe.run.threads, len(population)))
+        with (
+            threads(1),
+            ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+        ):
+            return np.array(list(pool.map(value, population)), dtype=np.float64)
 
     def _outputs(self, batches: FixedImages) -> list[Tensor]:
         """The dense network's logarithmic probabilities of each batch."""
@@ -139,11 +173,22 @@ class PostTrainingEvaluator:
 def pruned_weights(run: Run, architecture: Architecture) -> dict[str, NDArray[np.float32]]:
     """The weights of an architecture, with statistics of their own, by the names of its smaller network.
 
+    The whole network's are those that it came with, and so are its statistics.
+
     Raises:
         FormatError: the database is missing or damaged.
     """
     options, database = run.options(SupernetOptions), Database.load(run.path(SUPERNET), run.network)
+    if is_whole(run.network, architecture):
+        return {name: tensor.float().numpy() for name, tensor in database.tensors.items()}
     tensors = database.weights(architecture)
     with computing(options.arithmetic):
         statistics = calibrate(run.network, tensors, (images for images, _ in calibration_images(run)))
     return {name: tensor.float().numpy() for name, tensor in {**tensors, **statistics}.items()}
+
+
+def is_whole(network: Network, architecture: Architecture) -> bool:
+    """True where an architecture takes nothing from the network."""
+    groups = couple(network).groups
+    widths = all(width >= groups[name].channels for name, width in architecture.widths.items())
+    return widths and all(density >= 1 for density in architecture.densities.values())

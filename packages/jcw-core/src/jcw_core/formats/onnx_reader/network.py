@@ -67,7 +67,7 @@ def read_onnx_model(path: Path, shape: Sequence[int] | None = None, outputs: Seq
     try:
         graph = read_graph(path, shape, outputs, exact=True)
         net = _translated(graph, _name(path))
-        return Model(_network(graph, net), net.weights)
+        return Model(_network(graph, net), net.weights, input_name=graph.input)
     except (FormatError, NetworkError) as error:
         raise FormatError(f"{path}: {error}") from None
 
