@@ -62,7 +62,9 @@ def compress(
     names: Path | None,
     settings: tuple[str, ...],
 ) -> None:
-    """Prune a trained network, MODEL, so that it runs within a latency. No labels and no training are needed.
+    """Prune a trained network to run within a latency.
+
+    MODEL needs no labels and no training.
 
     MODEL is an .onnx file, a network of ours (.json, with --weights), or PACKAGE.MODULE:FUNCTION that returns a torch
     module. A run that was interrupted continues where it stopped.
