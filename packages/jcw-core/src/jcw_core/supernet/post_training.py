@@ -38,6 +38,7 @@ def build_database(run: Run) -> None:
             tensors,
             [images for images, _ in calibration_images(run)],
             run.registry.importances[options.importance],
+            options.rearrange,
             lambda done, total, layer: run.progress("supernet", "layer", done, total, layer),
         )
     database.save(run.path(SUPERNET))
