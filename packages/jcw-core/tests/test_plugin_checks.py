@@ -65,7 +65,7 @@ FITTING = {
     "reads": (("../x",),),
 }
 """The few of them that are not, by attribute: an empty text is also a sequence without a Bound."""
-METHODS = {"build", "open", "select", "export", "needs", "run", "data", "html"}
+METHODS = {"build", "open", "select", "measure", "export", "needs", "run", "data", "html"}
 
 
 def cases() -> list[tuple[str, str, Any]]:

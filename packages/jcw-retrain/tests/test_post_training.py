@@ -105,6 +105,19 @@ def test_channels_are_ordered_by_the_criterion_of_the_recipe(opened: Context, im
     assert any(not np.array_equal(before[name], after[name]) for name in before)
 
 
+def test_rows_are_rearranged_where_the_recipe_says_so(opened: Context) -> None:
+    run(opened, "supernet")
+    before = checkpoint.load(opened.path(SUPERNET))[0]
+    path = opened.recipe.path
+    path.write_text(path.read_text().replace("[supernet]\n", "[supernet]\nrearrange = true\n"))
+    run(Context(load_recipe(path, opened.registry), opened.registry, opened.directory), "supernet")
+    after = checkpoint.load(opened.path(SUPERNET))[0]
+    assert not torch.equal(after["tensor.conv1.weight"], before["tensor.conv1.weight"])
+    path.write_text(path.read_text().replace('mode = "post-training"', ""))
+    with pytest.raises(RecipeError, match="rearrange does nothing where weights are trained"):
+        load_recipe(path, opened.registry)
+
+
 def test_a_criterion_that_is_not_there_is_refused(opened: Context) -> None:
     path = opened.recipe.path
     path.write_text(path.read_text().replace("[supernet]\n", '[supernet]\nimportance = "luck"\n'))

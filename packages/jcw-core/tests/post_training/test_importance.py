@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from core_networks import small_resnet
 from numpy.typing import NDArray
-from supernet_samples import BUILDERS, depthwise, residual
-from torch import Tensor
+from post_training_samples import NETWORKS, outputs, random_images, random_tensors
+from supernet_samples import depthwise, residual
 
 from jcw_core.errors import PluginError
 from jcw_core.network.architecture import Architecture
@@ -20,28 +20,7 @@ from jcw_core.post_training.database import build
 from jcw_core.post_training.importance import batch_norm_scales, l1_norms
 from jcw_core.post_training.statistics import gram_matrices
 from jcw_core.post_training.taylor import taylor
-from jcw_core.training.execution import BatchNorm, execute
-
-NETWORKS = {**BUILDERS, "small_resnet": small_resnet}
-
-
-def random_tensors(network: Network, seed: int) -> dict[str, Tensor]:
-    rng = np.random.default_rng(seed)
-    shapes = {**network.parameter_shapes, **network.buffer_shapes}
-    drawn = {name: rng.normal(0.1, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
-    drawn |= {name: np.abs(drawn[name]) + 0.5 for name in drawn if name.endswith("running_var")}
-    return {name: torch.from_numpy(array) for name, array in drawn.items()}
-
-
-def random_images(network: Network, count: int) -> Tensor:
-    rng = np.random.default_rng(count)
-    return torch.from_numpy(rng.normal(size=(count, *network.input_shape)).astype(np.float32))
-
-
-def outputs(network: Network, tensors: dict[str, Tensor], images: Tensor) -> Tensor:
-    return execute(
-        network, tensors, images, BatchNorm({name: tensors[name] for name in network.buffer_shapes})
-    )
+from jcw_core.training.execution import BatchNorm
 
 
 @pytest.mark.parametrize("criterion", CRITERIA, ids=lambda criterion: criterion.name)

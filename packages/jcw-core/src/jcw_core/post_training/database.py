@@ -16,6 +16,7 @@ from jcw_core.network.channel_order import Orders, features_in_order, permute_ch
 from jcw_core.network.graph import Network
 from jcw_core.post_training.criteria import OBS
 from jcw_core.post_training.importance import by_importance, check_importance
+from jcw_core.post_training.rearrangement import rearranged
 from jcw_core.post_training.refit import mask_at, refit
 from jcw_core.post_training.removal import Removal, removal_order
 from jcw_core.post_training.statistics import gram_matrices
@@ -107,6 +108,7 @@ def build(
     tensors: Mapping[str, Tensor],
     calibration: Sequence[Tensor],
     importance: Importance = OBS,
+    rearrange: bool = False,
     report: Callable[[int, int, str], None] = lambda done, total, detail: None,
 ) -> Database:
     """Collect statistics, order the channels, and order the removals of every layer.
@@ -116,9 +118,10 @@ def build(
         tensors: trained parameters and statistics by state-dict name.
         calibration: batches of normalised images (n, channels, height, width); no labels.
         importance: by which channels are ordered.
+        rearrange: put rows that want the same inputs into one weight group.
         report: told how many of how many steps are done.
     """
-    tensors, grams = ordered(network, tensors, calibration, importance)
+    tensors, grams = ordered(network, tensors, calibration, importance, rearrange)
     removals = {}
     for done, (layer, gram) in enumerate(grams.items(), start=1):
         removals[layer] = removal_order(tensors[f"{layer}.weight"].flatten(1), gram)
@@ -127,12 +130,16 @@ def build(
 
 
 def ordered(
-    network: Network, tensors: Mapping[str, Tensor], calibration: Sequence[Tensor], importance: Importance
+    network: Network,
+    tensors: Mapping[str, Tensor],
+    calibration: Sequence[Tensor],
+    importance: Importance,
+    rearrange: bool = False,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The same function with the most important channels of each group first.
 
     Args:
-        network, tensors, calibration, importance: as ``build`` takes them.
+        network, tensors, calibration, importance, rearrange: as ``build`` takes them.
 
     Returns:
         parameters and statistics by state-dict name, and the Gram matrix (D, D) of each layer that can be pruned.
@@ -142,6 +149,8 @@ def ordered(
     grams = gram_matrices(network, tensors, norm, calibration)
     found = importance.measure(network, tensors, grams, calibration)
     order = by_importance(network, check_importance(importance.name, network, found))
+    if rearrange:
+        order = rearranged(network, tensors, grams, order)
     permuted = permute_channels(network, {name: t.numpy() for name, t in tensors.items()}, order)
     return {name: torch.from_numpy(array) for name, array in permuted.items()}, _permuted(
         network, grams, order

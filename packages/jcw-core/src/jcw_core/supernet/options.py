@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from jcw_core.errors import RecipeError
 from jcw_core.options import option
 from jcw_core.training.options import Arithmetic, Augmentation, TrainingOptions
 
@@ -26,6 +27,10 @@ class SupernetOptions:
     )
     importance: str = option(
         "obs", help="name of a registered criterion, by which channels of trained weights are ordered first"
+    )
+    rearrange: bool = option(
+        False,
+        help="post-training: channels that want the same inputs share weight groups, near their place in order",
     )
     epochs: int = option(30, low=1, help="epochs in all")
     warmup_epochs: int = option(
@@ -67,6 +72,10 @@ class SupernetOptions:
         "fp32", help="auto: bf16 where the processor has instructions for it"
     )
     channels_last: bool = option(True, help="lay images out as NHWC, which is faster on CPUs")
+
+    def __post_init__(self) -> None:
+        if self.rearrange and self.mode != "post-training":
+            raise RecipeError('rearrange does nothing where weights are trained; give mode = "post-training"')
 
     @property
     def arithmetic(self) -> Arithmetic:

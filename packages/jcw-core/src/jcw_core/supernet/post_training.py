@@ -44,6 +44,7 @@ def build_database(run: Run) -> None:
             tensors,
             [batch for batch, _ in images],
             run.registry.importances[options.importance],
+            options.rearrange,
             lambda done, total, layer: run.progress("supernet", "layer", done, total, layer),
         )
     database.save(run.path(SUPERNET))
