@@ -296,3 +296,16 @@ def test_caches_of_arm_model(tmp_path):
     waits = subprocess.run([tmp_path / "accesses"], check=True, capture_output=True, text=True).stdout.split()
     # Of seven lines from memory, the last one finds all six places taken until the first has arrived.
     assert [int(wait) for wait in waits] == [240, 0, 0, 0, 21, 0, 140, 0, 0, *[0] * 6, 240]
+
+
+def test_webassembly_is_compared_with_the_faster_of_dense_and_pruned(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    wasm = importlib.import_module("wasm")
+    ms = np.array([[10, 20, 4, 30, 5, 18], [12, 22, 6, 28, 7, 16], [11, 21, 5, 29, 6, 17]])
+    outputs = [[1, 2], [1, 2], [1, 4.5], [1, 5], [0, 1], [0, -2]]
+    rows = list(wasm.rows_of("net", ms, outputs))
+    assert [row["median_ms"] for row in rows] == [11, 21, 5, 29, 6, 17]
+    assert [(row["min_ms"], row["max_ms"]) for row in rows[:2]] == [(10, 12), (20, 22)]
+    assert [row["error"] for row in rows[::2]] == [0, 0.1, 1.5]
+    found = [(row["density"], row["peer_ms"], row["speedup"]) for row in wasm.compare(rows)]
+    assert found == [(1.0, 21, 21 / 11), (0.2, 21, 21 / 5), (0.1, 17, 17 / 6)]
