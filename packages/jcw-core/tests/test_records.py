@@ -66,6 +66,9 @@ def test_records_read_what_they_wrote(tmp_path: Path) -> None:
     assert Measurements.read(tmp_path / "measurements.json") == MEASUREMENTS
     EVALUATION.write(tmp_path / "evaluation.json")
     assert Evaluation.read(tmp_path / "evaluation.json") == EVALUATION
+    without_classes = Evaluation({"m1": ModelScore(None, 80, 0.25)})
+    without_classes.write(tmp_path / "evaluation.json")
+    assert Evaluation.read(tmp_path / "evaluation.json") == without_classes
     write_exports(tmp_path / "exports.json", {"m1": {"jcw": "models/m1.jcw"}})
     assert read_exports(tmp_path / "exports.json") == {"m1": {"jcw": "models/m1.jcw"}}
 

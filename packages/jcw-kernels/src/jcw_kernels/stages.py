@@ -1,8 +1,10 @@
-"""The ``evaluate`` stage: the error of every exported file on the test images, as the engine runs it."""
+"""The ``evaluate`` stage: the error of every exported file on the test images, as the engine runs it; or its distance from
+the dense network, where that has no classes of the data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -10,23 +12,28 @@ from numpy.typing import NDArray
 
 from jcw_core.datasets.split import normalise
 from jcw_core.errors import FormatError
+from jcw_core.network.model import Model
 from jcw_core.protocols import Dataset, Run
 from jcw_core.run import records
-from jcw_kernels.program import Program, load
+from jcw_core.run.classes import classifies
+from jcw_kernels.program import Program, compile_model, load
 
 _BATCH = 256
+_LEAST = 1e-12
+"""Of the squares of outputs, where all of them are zero."""
 
 
 class EvaluateStage:
-    """Loads each ``model.jcw`` and classifies the whole test split.
+    """Loads each ``model.jcw`` and runs the whole test split.
 
-    Where that has no labels, models are scored against the baseline: the share of images that they see otherwise.
+    Where that has no labels, models are scored against the baseline: the share of images that they see otherwise. Where
+    the network has no classes of the data, it is the distance of their outputs from its own.
     """
 
     name = "evaluate"
     section = ""
     options = None
-    reads = ("data",)
+    reads = ("network", "data")
     makes = (records.EVALUATION,)
 
     def needs(self, run: Run) -> tuple[str, ...]:
@@ -34,7 +41,7 @@ class EvaluateStage:
         return (records.EXPORTS,)
 
     def plan(self, run: Run) -> str:
-        """The images that every model classifies."""
+        """The images that every model runs."""
         return f"{len(run.dataset('test'))} images a model"
 
     def run(self, context: Run) -> Sequence[str]:
@@ -45,15 +52,13 @@ class EvaluateStage:
         """
         exports = records.read_exports(context.path(records.EXPORTS))
         data = context.dataset("test")
-        labelled = bool((data.labels >= 0).all())
-        truth = data.labels if labelled else classes_of(_load(context, records.BASELINE, exports), data)
+        score = _score(context, exports, data)
         results = {}
         for done, name in enumerate(exports):
             context.progress(self.name, "model", done, len(exports), name)
-            found = classes_of(_load(context, name, exports), data)
-            results[name] = records.ModelScore(float(np.mean(found != truth)), len(data))
+            results[name] = score(_load(context, name, exports))
         context.progress(self.name, "model", len(exports), len(exports))
-        against: Literal["labels", "dense"] = "labels" if labelled else "dense"
+        against: Literal["labels", "dense"] = "labels" if _labelled(data) else "dense"
         records.Evaluation(results, against).write(context.path(records.EVALUATION))
         return ()
 
@@ -66,6 +71,34 @@ def _load(context: Run, name: str, exports: Mapping[str, Mapping[str, str]]) -> 
     return load(context.path(files["jcw"]), threads=context.recipe.run.threads)
 
 
+def _labelled(data: Dataset) -> bool:
+    return bool((data.labels >= 0).all())
+
+
+def _score(
+    context: Run, exports: Mapping[str, Mapping[str, str]], data: Dataset
+) -> Callable[[Program], records.ModelScore]:
+    """What is asked of every model."""
+    if not classifies(context.network, data) and context.weights is not None:
+        dense = compile_model(Model(context.network, context.weights), threads=context.recipe.run.threads)
+        return lambda program: records.ModelScore(None, len(data), distance(program, dense, data))
+    truth = data.labels if _labelled(data) else classes_of(_load(context, records.BASELINE, exports), data)
+    return lambda program: records.ModelScore(float(np.mean(classes_of(program, data) != truth)), len(data))
+
+
+def distance(program: Program, dense: Program, data: Dataset) -> float:
+    """Squared difference of the outputs for the images of ``data``, as a share of the squares of ``dense``'s."""
+    errors = squares = 0.0
+    for pixels in _pixels(data):
+        wanted, found = (
+            which.run(normalise(pixels, which.images or data)).astype(np.float64)
+            for which in (dense, program)
+        )
+        errors += float(np.square(found - wanted).sum())
+        squares += float(np.square(wanted).sum())
+    return errors / max(squares, _LEAST)
+
+
 def error_rate(program: Program, data: Dataset) -> float:
     """Share of the images of ``data`` that ``program`` classifies wrongly."""
     return float(np.mean(classes_of(program, data) != data.labels))
@@ -73,8 +106,13 @@ def error_rate(program: Program, data: Dataset) -> float:
 
 def classes_of(program: Program, data: Dataset) -> NDArray[np.int64]:
     """The class that ``program`` gives to each image of ``data``, (n,)."""
-    parts, normalised = [], program.images or data
+    normalised = program.images or data
+    return np.concatenate(
+        [program.run(normalise(pixels, normalised)).argmax(axis=1) for pixels in _pixels(data)]
+    )
+
+
+def _pixels(data: Dataset) -> Iterator[NDArray[np.uint8]]:
+    """All images of ``data`` in their order, as many at a time as fit in memory."""
     for start in range(0, len(data), _BATCH):
-        indices = np.arange(start, min(start + _BATCH, len(data)))
-        parts.append(program.run(normalise(data.images(indices), normalised)).argmax(axis=1))
-    return np.concatenate(parts)
+        yield data.images(np.arange(start, min(start + _BATCH, len(data))))

@@ -13,7 +13,9 @@ from jcw_core.formats.safetensors_file import SafetensorsExporter
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.model import Model
 from jcw_core.protocols import Run
+from jcw_core.run.classes import require_classes
 from jcw_core.run.records import BASELINE, FRONT, MODELS, ChosenModel, Front
+from jcw_core.space.whole import layers_of
 from jcw_core.training.batches import FixedImages, TrainingImages
 from jcw_core.training.loop import Criterion
 from jcw_retrain.choosing import LATENCY, choose
@@ -79,6 +81,8 @@ class Work:
         self._context = context
         self._options = context.options(RetrainOptions)
         self._phases = phases(self._options, context.recipe.network.backbone)
+        if self._phases.epochs:
+            require_classes(context, "retrain", "init", "training")
         data = context.dataset("train" if self._options.hold_out else "training")
         self._images = TrainingImages(data, self._options.augmentation, self._options.arithmetic)
         self._calibration = FixedImages.drawn(
@@ -140,5 +144,5 @@ class Work:
 
 def _kept(model: Model) -> int:
     """Weights of convolutions and linear layers that are not zero."""
-    layers = [node.name for node in model.network if node.op in ("conv2d", "linear")]
+    layers = layers_of(model.network)
     return sum(int(np.count_nonzero(model.weights[f"{name}.weight"])) for name in layers)

@@ -235,7 +235,7 @@ def _models(report: Mapping[str, Any]) -> Table:
             *("-" if t is None else f"{t:.3f}" for t in times),
             "-" if (over := excess(row)) is None else f"missed by {in_words(over)}" if over else "met",
             f"{dense / measured:.2f}" if dense and measured else "-",
-            f"{row['test_error']:.2%}",
+            f"{row['distance'] if row['test_error'] is None else row['test_error']:.2%}",
             f"{row['kept_weights']:,}",
         )
     return table

@@ -14,6 +14,7 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.channel_order import Orders, features_in_order, permute_channels
 from jcw_core.network.graph import Network
+from jcw_core.network.operations import LAYERS
 from jcw_core.post_training.criteria import OBS
 from jcw_core.post_training.importance import by_importance, check_importance
 from jcw_core.post_training.rearrangement import rearranged
@@ -55,7 +56,15 @@ class Database:
                 cut[name] = self._pruned(layer, rows, architecture)
             else:
                 cut[name] = self.tensors[name][rows]
+                if key == "weight" and self._reads_all(layer):
+                    kept = coupling.kept(self.network[layer].inputs[0], architecture.widths)
+                    cut[name] = cut[name][:, torch.from_numpy(kept)]
         return cut
+
+    def _reads_all(self, layer: str) -> bool:
+        """Whether each output of a layer is made of all its inputs."""
+        node = self.network[layer]
+        return node.op in LAYERS and node.attributes.get("groups", 1) == 1
 
     def _pruned(self, layer: str, rows: Tensor, architecture: Architecture) -> Tensor:
         """The weights of one layer: of the rows that are kept, on the inputs that are kept."""

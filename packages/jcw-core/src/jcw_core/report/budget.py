@@ -31,5 +31,7 @@ def in_words(excess: float) -> str:
 
 
 def error_head(report: Mapping[str, Any]) -> str:
-    """What the errors of a report's models are: where images have no labels, models are held to the dense one."""
+    """What the models of a report are judged by: where images have no labels, they are held to the dense one."""
+    if report["baseline"]["test_error"] is None:
+        return "distance"
     return "other than dense" if report.get("scored_against") == "dense" else "test error"

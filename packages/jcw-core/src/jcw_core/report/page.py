@@ -61,22 +61,18 @@ def render(report: Mapping[str, Any], sections: Sequence[ReportSection]) -> str:
 
 
 def _headline(report: Mapping[str, Any]) -> str:
-    """The fastest model that loses at most one point of accuracy."""
+    """The fastest model that loses at most one point of accuracy, or of its outputs' squares."""
     baseline = report["baseline"]
     dense = baseline["measured_latency_ms"]
-    close = [
-        m
-        for m in report["models"]
-        if m["measured_latency_ms"] and m["test_error"] <= baseline["test_error"] + 0.01
-    ]
+    close = [m for m in report["models"] if m["measured_latency_ms"] and _value(m) <= _value(baseline) + 0.01]
     if not dense or not close:
         return ""
     best = min(close, key=lambda m: float(m["measured_latency_ms"]))
-    change = (best["test_error"] - baseline["test_error"]) * 100
+    change = (_value(best) - _value(baseline)) * 100
     return (
         f"<p><strong>{escape(best['id'])}</strong> runs in {best['measured_latency_ms']:.3g} ms, "
         f"{dense / best['measured_latency_ms']:.2f} times as fast as the dense network, "
-        f"at {change:+.2f} points of error.</p>"
+        f"at {change:+.2f} points of {_measure(report)}.</p>"
     )
 
 
@@ -95,10 +91,11 @@ def _budgets(report: Mapping[str, Any]) -> str:
 def _front(report: Mapping[str, Any]) -> str:
     def point(model: Mapping[str, Any]) -> tuple[float, float]:
         latency = model["measured_latency_ms"] or model["predicted_latency_ms"] or float("nan")
-        return float(latency), float(model["test_error"]) * 100
+        return float(latency), _value(model) * 100
 
     models = sorted(report["models"], key=point)
-    found = [(c["latency"], c["error"] * 100) for c in report["front"] if {"latency", "error"} <= c.keys()]
+    kind = _measure(report)
+    found = [(c["latency"], c[kind] * 100) for c in report["front"] if {"latency", kind} <= c.keys()]
     return plot(
         [
             Series("search front (predicted)", found, "line", colour=5),
@@ -108,13 +105,26 @@ def _front(report: Mapping[str, Any]) -> str:
             ),
         ],
         x_label="latency, ms",
-        y_label="error, %",
+        y_label=f"{kind}, %",
         width=760,
     )
 
 
 def _tooltip(model: Mapping[str, Any]) -> str:
-    return f"{model['id']}: {_ms(model['measured_latency_ms'])} ms, error {model['test_error']:.2%}"
+    return f"{model['id']}: {_ms(model['measured_latency_ms'])} ms, {_measured(model)} {_value(model):.2%}"
+
+
+def _measured(model: Mapping[str, Any]) -> str:
+    return "error" if model["test_error"] is not None else "distance"
+
+
+def _measure(report: Mapping[str, Any]) -> str:
+    """What its models are judged by: the test error, or the distance from the dense network's outputs without classes."""
+    return _measured(report["baseline"])
+
+
+def _value(model: Mapping[str, Any]) -> float:
+    return float(model["distance"] if model["test_error"] is None else model["test_error"])
 
 
 def _table(report: Mapping[str, Any]) -> str:
@@ -142,7 +152,7 @@ def _cells(row: Mapping[str, Any], dense: float | None) -> Sequence[str]:
         f"{_ms(measured)}{mark}",
         f"{dense / measured:.2f}" if dense and measured else "-",
         "-" if row["search_error"] is None else f"{row['search_error']:.2%}",
-        f"{row['test_error']:.2%}",
+        f"{_value(row):.2%}",
         f"{row['macs'] / 1e6:.2f} M",
         f"{row['kept_weights'] / 1e3:.1f} k",
         f"{row['file_bytes'] / 1e3:.0f} kB",

@@ -112,6 +112,7 @@ def _row(
         "measured_latency_ms": measured.median_ms if measured else None,
         "search_error": model.search_error,
         "test_error": score.test_error,
+        "distance": score.distance,
     }
     over = excess(row)
     return {**row, "meets_budget": None if over is None else over == 0}

@@ -62,10 +62,11 @@ class Context:
 
     @cached_property
     def network(self) -> Network:
-        """The network at full width, with the input and the classes of the data."""
+        """The network at full width, with the input of the data, and with its classes unless no labels are needed."""
         found, data = self._source, self.dataset("train")
         network = found.network if isinstance(found, Model) else found
-        if network.input_shape != data.image_shape or network.num_classes != len(data.classes):
+        fits = network.num_classes == len(data.classes) or self._asks_no_labels
+        if network.input_shape != data.image_shape or not fits:
             wanted, where = self.recipe.network, self.recipe.where.inside("network")
             key = next(key for key in ("backbone", "file", "module") if getattr(wanted, key))
             raise where.error(
@@ -74,6 +75,11 @@ class Context:
                 f"the data has {data.image_shape} and {len(data.classes)}",
             )
         return network
+
+    @property
+    def _asks_no_labels(self) -> bool:
+        """Whether a trained network is pruned as it is, which may be a detector or know other classes."""
+        return getattr(self.recipe.stages.get("supernet"), "mode", "") == "post-training"
 
     @property
     def weights(self) -> Weights | None:

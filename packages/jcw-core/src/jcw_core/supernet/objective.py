@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jcw_core.protocols import Evaluator, Run
+from jcw_core.run.classes import require_classes
 from jcw_core.run.records import SUPERNET
 from jcw_core.supernet.options import SupernetOptions
 from jcw_core.training.extra import implementation
@@ -16,7 +17,8 @@ class SupernetObjective:
     """What a sub-network scores on the validation images: a share of errors, or mean loss in nats.
 
     Where images are few, the loss repeats better from one sample of them to another. ``distance`` from the dense
-    network's outputs asks no labels, and is there when that network was trained before.
+    network's outputs asks no labels, and is there when that network was trained before: in nats of the classes'
+    probabilities, or for maps as a share of their squares.
     """
 
     name: Literal["error", "loss", "distance"]
@@ -26,8 +28,14 @@ class SupernetObjective:
     reads: tuple[str, ...] = ("supernet",)
 
     def open(self, run: Run) -> Evaluator:
-        """Load the supernet and the images. Raises ``RecipeError`` for a distance from a network that is not trained."""
+        """Load the supernet and the images.
+
+        Raises:
+            RecipeError: a distance from a network that is not trained, or what needs labels of a network without classes.
+        """
         trained = implementation("jcw_core.supernet.evaluator")
+        if self.name != "distance":
+            require_classes(run, "search", "objectives", f"{self.name!r}")
         if run.options(SupernetOptions).mode == "post-training":
             pruned: Evaluator = implementation("jcw_core.supernet.post_training").PostTrainingEvaluator(
                 run, self.name
@@ -44,4 +52,4 @@ class SupernetObjective:
 
 ERROR = SupernetObjective("error", "")
 LOSS = SupernetObjective("loss", "nats")
-DISTANCE = SupernetObjective("distance", "nats")
+DISTANCE = SupernetObjective("distance", "")

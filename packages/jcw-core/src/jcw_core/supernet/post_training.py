@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,6 +19,7 @@ from jcw_core.protocols import Run
 from jcw_core.run.records import SUPERNET
 from jcw_core.space.space import Population, SearchSpace, is_prunable
 from jcw_core.supernet.calibration import calibrate
+from jcw_core.supernet.distance import distance
 from jcw_core.supernet.evaluation import score_tensors
 from jcw_core.supernet.options import SupernetOptions
 from jcw_core.training.batches import EVALUATED, FixedImages
@@ -100,8 +100,7 @@ def calibration_images(run: Run, most: int | None = None) -> FixedImages:
 class PostTrainingEvaluator:
     """An objective with the database and its images at hand.
 
-    ``distance`` asks no labels: it is the Kullback-Leibler divergence of the outputs' classes from those of the dense
-    network, in nats.
+    ``distance`` asks no labels: it is that of the outputs from the dense network's, see ``jcw_core.supernet.distance``.
     """
 
     def __init__(self, run: Run, metric: Metric) -> None:
@@ -146,27 +145,17 @@ class PostTrainingEvaluator:
             return np.array(list(pool.map(value, population)), dtype=np.float64)
 
     def _outputs(self, batches: FixedImages) -> list[Tensor]:
-        """The dense network's logarithmic probabilities of each batch."""
+        """What the dense network makes of each batch."""
         network, tensors = self._database.network, self._database.tensors
         norm = BatchNorm({name: tensors[name] for name in network.buffer_shapes})
-        return [F.log_softmax(execute(network, tensors, images, norm).float(), 1) for images, _ in batches]
+        return [execute(network, tensors, images, norm).float() for images, _ in batches]
 
     def _value(self, architecture: Architecture, batches: FixedImages, dense: list[Tensor]) -> float:
         network, tensors = self._database.network, self._database.weights(architecture)
         norm = BatchNorm(calibrate(network, tensors, (images for images, _ in self._calibration)))
         if self._metric == "distance":
-            total = sum(
-                float(
-                    F.kl_div(
-                        F.log_softmax(execute(network, tensors, images, norm).float(), 1),
-                        wanted,
-                        reduction="sum",
-                        log_target=True,
-                    )
-                )
-                for (images, _), wanted in zip(batches, dense, strict=True)
-            )
-            return total / sum(len(images) for images, _ in batches)
+            outputs = (execute(network, tensors, images, norm).float() for images, _ in batches)
+            return distance(network, dense, outputs)
         score = score_tensors(network, tensors, norm, batches)
         return score.error if self._metric == "error" else score.loss
 

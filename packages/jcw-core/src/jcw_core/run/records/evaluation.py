@@ -1,11 +1,11 @@
-"""``Evaluation``: the test error of every exported model, as ``evaluation.json``."""
+"""``Evaluation``: the test error of every exported model, or its distance from the dense one, as ``evaluation.json``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from jcw_core.errors import FormatError
 from jcw_core.files import read_json, write_json
@@ -14,10 +14,18 @@ from jcw_core.run.records.values import is_amount, is_count, row_of
 
 @dataclass(frozen=True, slots=True)
 class ModelScore:
-    """How one model classifies the test images: share of errors, and number of images."""
+    """What one model makes of the test images.
 
-    test_error: float
+    Args:
+        test_error: share of errors; None where the network has no classes of the data.
+        images: how many.
+        distance: squared difference from the dense network's outputs, as a share of their squares; None where there are
+            classes.
+    """
+
+    test_error: float | None
     images: int
+    distance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +42,25 @@ class Evaluation:
 
     def write(self, path: Path) -> None:
         """Write ``evaluation.json``."""
-        models = {name: asdict(score) for name, score in self.models.items()}
+        models = {
+            name: {key: value for key, value in asdict(score).items() if value is not None}
+            for name, score in self.models.items()
+        }
         told = {} if self.against == "labels" else {"against": self.against}
         write_json(path, {"format": self.FORMAT, **told, "models": models})
 
     @classmethod
     def read(cls, path: Path) -> Evaluation:
         """Read ``evaluation.json``. Raises ``FormatError``, with the model, for anything else."""
-        keys = {"test_error": is_amount, "images": is_count}
         document = read_json(path, kind=cls.FORMAT, objects=("models",))
         against = document.get("against", "labels")
         if against not in ("labels", "dense"):
             raise FormatError(f"{path}: against is {against!r:.40}, expected 'labels' or 'dense'")
         rows = document["models"].items()
-        return cls(
-            {name: ModelScore(**row_of(row, keys, f"{path}: model {name!r}")) for name, row in rows}, against
-        )
+        return cls({name: _score(row, f"{path}: model {name!r}") for name, row in rows}, against)
+
+
+def _score(row: Any, where: str) -> ModelScore:
+    key = "distance" if isinstance(row, dict) and "distance" in row else "test_error"
+    found = row_of(row, {key: is_amount, "images": is_count}, where)
+    return ModelScore(**{"test_error": None, **found})
