@@ -12,6 +12,7 @@ import pytest
 from core_networks import random_weights, small_resnet
 
 import jcw_core.plugin
+from jcw_core.datasets.memory import MemoryDataset
 from jcw_core.errors import PluginError
 from jcw_core.formats.onnx_reader import read_onnx
 from jcw_core.formats.safetensors_file import SafetensorsExporter, load_model
@@ -27,6 +28,7 @@ from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, read_exports
 
 pytest.importorskip("safetensors", reason="pip install 'jcw-core[safetensors]'")
 NETWORK = small_resnet(width=8)
+CLASSES = tuple(f"class {label}" for label in range(NETWORK.num_classes))
 
 
 class Trained:
@@ -52,10 +54,10 @@ class Trained:
         return [self]
 
 
-class NoImages:
-    """Names a dataset, which is never opened."""
+class Grey:
+    """Images of which only what is known of them is asked for."""
 
-    name = "none"
+    name = "grey"
 
     @dataclass(frozen=True)
     class Options:
@@ -64,19 +66,23 @@ class NoImages:
     options = Options
 
     def open(self, split: str, options: Options) -> Any:
-        raise AssertionError("opened")
+        channels = NETWORK.input_shape[0]
+        pixels = np.full((8, *NETWORK.input_shape), 128, np.uint8)
+        labels = np.zeros(8, np.int64)
+        return MemoryDataset(CLASSES, (0.25,) * channels, (0.5,) * channels, pixels, labels, resize=99)
 
     @hookimpl
-    def jcw_register_datasets(self) -> list[NoImages]:
+    def jcw_register_datasets(self) -> list[Grey]:
         return [self]
 
 
 def context_of(folder: Path, formats: str) -> Context:
     recipe = folder / "recipe.toml"
     recipe.write_text(
-        f'[network]\nfile = "none.json"\n[data]\nname = "none"\n[export]\nformats = {formats}\n'
+        f'[network]\nfile = "net.json"\n[data]\nname = "grey"\nholdout = 2\n[export]\nformats = {formats}\n'
     )
-    plugins = {"core": jcw_core.plugin, "trained": Trained(), "data": NoImages()}
+    (folder / "net.json").write_text(NETWORK.to_json())
+    plugins = {"core": jcw_core.plugin, "trained": Trained(), "data": Grey()}
     registry = Registry(plugins, installed=False)
     return Context(load_recipe(recipe, registry), registry, RunDirectory(folder / "run"))
 
@@ -94,6 +100,9 @@ def test_every_model_is_written_in_every_format(tmp_path: Path) -> None:
         trained = load_model(context.path(chosen.weights))
         found = load_model(context.path(exports[chosen.id]["safetensors"]))
         assert found.network == trained.network
+        assert found.images is not None
+        assert (found.images.classes, found.images.resize) == (CLASSES, 99)
+        assert (set(found.images.mean), set(found.images.std)) == ({0.25}, {0.5})
         for name, array in trained.weights.items():
             np.testing.assert_array_equal(found.weights[name], array)
         onnx_file = context.path(exports[chosen.id]["onnx"])
@@ -105,3 +114,12 @@ def test_a_format_that_is_not_installed_is_named_before_any_work(tmp_path: Path)
     with pytest.raises(PluginError, match="unknown exporter 'jcw'; install jcw-kernels"):
         run(context, "export")
     assert not context.path(MODELS).exists()
+
+
+def test_files_that_normalise_are_told_to_take_pixels(tmp_path: Path) -> None:
+    context = context_of(tmp_path, '["safetensors"]\nnormalise = true')
+    run(context, "export")
+    found = load_model(context.path("models/m1/model.safetensors"))
+    assert found.images is not None
+    assert found.images.takes_pixels
+    assert found.images.classes == CLASSES

@@ -13,8 +13,10 @@ from safetensors.numpy import save_file
 from jcw_core.datasets.split import normalise
 from jcw_core.errors import RecipeError
 from jcw_core.formats.safetensors_file import load_model
+from jcw_core.hookspecs import hookimpl
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.weight_groups import weight_density
+from jcw_core.protocols import Progress
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.run.context import Context
 from jcw_core.run.pipeline import run
@@ -46,7 +48,7 @@ def test_models_are_handed_over_without_an_epoch(opened: Context) -> None:
         model = load_model(opened.path(chosen.weights))
         for layer, density in chosen.architecture.densities.items():
             assert weight_density(model.weights[f"{layer}.weight"]) <= density + 0.05
-    # The dense network is what was brought, in another order of channels and with statistics of its own.
+    # The dense network is what was brought, in another order of channels.
     dense = load_model(opened.path(models[BASELINE].weights))
     wanted = pruned_weights(opened, Architecture({}, {}))
     for name in dense.network.parameter_shapes:
@@ -163,3 +165,57 @@ def test_pretrained_weights_that_are_not_there_are_refused(tmp_path: Path) -> No
     context, _ = open_run(tmp_path, 'init = "pretrained"')
     with pytest.raises(RecipeError, match=r"\[retrain\] init: 'pretrained'"):
         run(context, "retrain")
+
+
+class Heard:
+    """Keeps what is reported."""
+
+    def __init__(self) -> None:
+        self.details: list[str] = []
+
+    @hookimpl
+    def jcw_progress(self, event: Progress) -> None:
+        if not event.total:
+            self.details.append(event.detail)
+
+
+@pytest.mark.parametrize(("images", "is_said"), [(2, True), (100, False)])
+def test_too_few_images_for_the_statistics_of_a_layer_are_said(
+    opened: Context, tmp_path: Path, images: int, is_said: bool
+) -> None:
+    text = (
+        (tmp_path / "recipe.toml")
+        .read_text()
+        .replace("calibration_images = 100", f"calibration_images = {images}")
+    )
+    (tmp_path / "recipe.toml").write_text(text)
+    context = Context(
+        load_recipe(tmp_path / "recipe.toml", opened.registry), opened.registry, opened.directory
+    )
+    heard = Heard()
+    opened.registry.add("heard", heard)
+    run(context, "supernet")
+    assert [detail for detail in heard.details if "images are few for" in detail and "fc" in detail] == (
+        [
+            f"{images} images are few for conv2, fc: their statistics are regularised; more images make better weights"
+        ]
+        if is_said
+        else []
+    )
+
+
+def test_a_dense_network_that_nobody_trains_keeps_its_statistics(opened: Context) -> None:
+    """Its outputs are those of what was brought, whatever the calibration images say."""
+    run(opened, "retrain")
+    models = {m.id: m for m in ChosenModel.read_all(opened.path(MODELS))}
+    dense = load_model(opened.path(models[BASELINE].weights))
+    images = torch.from_numpy(
+        np.random.default_rng(0).normal(size=(4, *network().input_shape)).astype(np.float32)
+    )
+    found, wanted = (
+        execute(network(), tensors, images, BatchNorm(tensors))
+        for tensors in (
+            {n: torch.from_numpy(a) for n, a in arrays.items()} for arrays in (dense.weights, opened.weights)
+        )
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)

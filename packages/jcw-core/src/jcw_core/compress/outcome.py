@@ -49,6 +49,8 @@ def chosen(models: Sequence[Row], budget_ms: float) -> Row:
 def loss(row: Row, report: Mapping[str, Any]) -> str:
     """What a model lost on the images that it is scored on."""
     images, error, dense = report["images"], row["test_error"], report["baseline"]["test_error"]
+    if error is None:
+        return f"outputs {row['distance']:.2%} from the dense network's on {images} held-out images"
     if report["scored_against"] == "dense":
         return f"same class as the dense network on {1 - error:.1%} of {images} held-out images, which have no labels"
     return f"{1 - error:.1%} of {images} held-out images right, dense {1 - dense:.1%}: {100 * (error - dense):.1f} points lost"

@@ -123,6 +123,8 @@ def _search(window: Window) -> Mapping[str, Any]:
 
 def _path(request: Request, path: Path) -> str:
     """A path as the recipe, which lies in the run's folder, has to have it."""
+    if not str(path).isprintable():
+        raise DataError(f"{path}: characters in its name cannot stand in a recipe; rename it")
     return os.path.relpath(path.resolve(), request.out.resolve())
 
 

@@ -90,7 +90,8 @@ class Context:
     @property
     def input_name(self) -> str:
         """What the network's input is called in the file that it came from."""
-        return self._source.input_name if isinstance(self._source, Model) else self.network.input.name
+        found = self._source
+        return found.input_name if isinstance(found, Model) else found.input.name
 
     @cached_property
     def _source(self) -> Network | Model:
