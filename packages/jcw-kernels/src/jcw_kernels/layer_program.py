@@ -14,7 +14,7 @@ from jcw_core.errors import DeviceError
 from jcw_core.network.operations import ACTIVATIONS, CONVOLUTIONS, LAYERS
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.weight_groups import GROUP_SIZE, kept_groups, weight_groups
-from jcw_kernels.model_file import FORMAT
+from jcw_kernels.model_file import stated
 
 _POOL = 1 << 16
 _WEIGHTED = LAYERS | {"batch_norm"}
@@ -52,7 +52,7 @@ def layer_file(problem: LayerProblem, rng: np.random.Generator) -> tuple[bytes, 
         if part.op == "prelu":
             tensors[f"{name}.weight"] = np.full(part.in_channels, 0.25, np.float32)
     program = {"input": list(_input_shape(problem)), "units": layers, "output": len(layers)}
-    return save(tensors, {"format": FORMAT, "program": json.dumps(program)}), first
+    return save(tensors, stated({"program": json.dumps(program)}, tensors)), first
 
 
 def _other(problem: LayerProblem) -> LayerProblem | None:

@@ -57,8 +57,6 @@ def serialize(model: Model) -> bytes:
         NetworkError: the name of a layer cannot stand in a file.
     """
     metadata = {
-        "format": FORMAT,
-        "precision": PRECISION,
         "network": model.network.to_json(),
         "program": json.dumps(program_of(model.network)),
     }
@@ -74,7 +72,13 @@ def serialize(model: Model) -> bytes:
             tensors |= layer_tensors(layer.name, folded)
         if layer.node.op == "prelu":
             tensors[f"{layer.name}.weight"] = model.weights[f"{layer.name}.weight"]
-    return _sorted_header(save(tensors, metadata | {"checksum": checksum(metadata, tensors)}))
+    return _sorted_header(save(tensors, stated(metadata, tensors)))
+
+
+def stated(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) -> dict[str, str]:
+    """The metadata with what every file states: format, precision and checksum."""
+    metadata = {"format": FORMAT, "precision": PRECISION, **metadata}
+    return metadata | {"checksum": checksum(metadata, tensors)}
 
 
 def checksum(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) -> str:
