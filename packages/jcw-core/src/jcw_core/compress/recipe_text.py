@@ -76,7 +76,7 @@ def recipe_text(request: Request, pictures: Arrangement, window: Window) -> str:
         "network": _network(request),
         "data": data,
         "device": {"name": request.device},
-        "latency": {"adaptive": True, "whole_networks": 40, "check_networks": 6},
+        "latency": {"adaptive": True, "rounds": 12, "whole_networks": 40, "check_networks": 6},
         "supernet": {"mode": "post-training", "calibration_images": _CALIBRATED, "search_images": 96},
         "search": _search(window),
         "retrain": {
