@@ -1,16 +1,19 @@
 """Benchmarks run, and their files have the fields that readers of ``docs/results`` rely on."""
 
 import importlib
+import io
 import itertools
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from programs import needs
 
+from jcw_core.datasets.cifar10 import CLASSES
 from jcw_kernels import available_isas
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -129,6 +132,58 @@ def test_a_benchmark_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     assert done == [0, 1, 2, 2, 3, 4], "what was cut off is measured again"
     resumable.forget(out)
     assert not partial.exists()
+
+
+def cifar(path):
+    """A CIFAR-10 of a few random images: the classes' colours differ, so that there is something to learn."""
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    colours = rng.integers(40, 216, (len(CLASSES), 3))
+    with zipfile.ZipFile(path, "w") as archive:
+        for split, count in (("train", 24), ("test", 4)):
+            for name, colour in zip(CLASSES, colours, strict=True):
+                for index in range(count):
+                    pixels = np.clip(rng.normal(colour, 30, (32, 32, 3)), 0, 255).astype(np.uint8)
+                    file = io.BytesIO()
+                    image.fromarray(pixels).save(file, format="PNG")
+                    archive.writestr(f"{split}/{name}/{index}.png", file.getvalue())
+    return path
+
+
+def test_ablation(tmp_path):
+    pytest.importorskip("torch")
+    options = ["--quick", "--data", str(cifar(tmp_path / "c.zip")), "--networks", "resnet18"]
+    options += ["--work", str(tmp_path / "work"), "--out", str(tmp_path / "a.json")]
+    rows = run("ablation.py", *options)["rows"]
+    searches = {(r["variant"], r["selection"], r["schedule"]): r for r in rows if r["kind"] == "search"}
+    assert searches.keys() == {
+        *((variant, "assisted", "continuous") for variant in ("joint", "channels", "weights", "sequential")),
+        ("joint", "uniform", "continuous"),
+        ("joint", "nsga2", "continuous"),
+        ("joint", "assisted", "per-generation"),
+        ("random", "random", "continuous"),
+    }
+    for (variant, selection, _), row in searches.items():
+        assert 0 <= row["hypervolume"] < 1
+        assert sorted(row["latency_quartiles_ms"]) == row["latency_quartiles_ms"]
+        for model in row["models"]:
+            kept = model["architecture"]
+            assert model["predicted_ms"] <= model["requested_ms"]
+            assert variant != "channels" or set(kept["densities"].values()) == {1.0}
+            assert variant != "weights" or kept["widths"] == whole(rows)["widths"]
+            trained = selection in ("assisted", "random")
+            assert trained == ("test_error" in model) == ("measured_ms" in model)
+        if trained:
+            assert row["test_error"] == {f"{m['requested_ms']:.4g}": m["test_error"] for m in row["models"]}
+    costs = {row["evaluations"] for key, row in searches.items() if key[1] in ("assisted", "random")}
+    assert max(costs) <= 24 + 2, "population 6 x 4 generations, and the corners of a second phase"
+    (fidelity,) = (row for row in rows if row["kind"] == "fidelity")
+    assert all(0 <= model["error"] <= 1 and "test_error" not in model for model in fidelity["models"])
+
+
+def whole(rows):
+    (dense,) = (row for row in rows if row["kind"] == "dense")
+    return dense["models"][0]["architecture"]
 
 
 def test_layers(tmp_path):
