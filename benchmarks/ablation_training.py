@@ -50,12 +50,16 @@ def trained(world: World, seed: int, name: str, model: Row, on_test: bool = True
         stop=Event(),
     ).run().model  # fmt: skip
     seconds = time.process_time() - began
-    world.registry.exporters["jcw"].export(fitted, folder / "model.jcw")
+    return model | {"training_seconds": seconds} | scored(world, seed, name, fitted, on_test)
+
+
+def scored(world: World, seed: int, name: str, model: Model, on_test: bool) -> Row:
+    """Export a model, and say what the file does; its folder of checkpoints is removed."""
+    folder = world.folder(seed, name)
+    world.registry.exporters["jcw"].export(model, folder / "model.jcw")
     images = world.images.test if on_test else world.images.reevaluation
     error = error_rate(load(folder / "model.jcw", threads=1), images)
-    row = model | {"test_error" if on_test else "error": error, "training_seconds": seconds}
-    if on_test:
-        row |= timed(world, folder / "model.jcw")
+    row = {"test_error": error, **timed(world, folder / "model.jcw")} if on_test else {"error": error}
     shutil.rmtree(folder)
     return row
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import zlib
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 from ablation_settings import ARITHMETIC, AUGMENTATION, SIZE, Settings
 
 from jcw_core.datasets.split import Subset, hold_out
+from jcw_core.errors import JcwError
 from jcw_core.files import digest
 from jcw_core.network.graph import Network
 from jcw_core.protocols import Dataset
@@ -18,6 +20,7 @@ from jcw_core.space.space import Population, SearchSpace
 from jcw_core.training.batches import EVALUATED, FixedImages, TrainingImages
 from jcw_latency import LatencyPredictor, LatencyTable, profile_space
 from jcw_latency.devices.guarded import GuardedDevice
+from jcw_latency.fidelity.verdict import judge
 from jcw_search import Fixed
 
 
@@ -112,13 +115,24 @@ class World:
         device = plugin.open(plugin.options())
         return GuardedDevice.of(device, self.settings.latency.timeout, self.registry.exporters)
 
-    def profile(self) -> None:
-        """Measure the latency table, from where an interrupted profile stopped."""
+    def profile(self, anyhow: bool) -> None:
+        """Measure the latency table, from where an interrupted profile stopped.
+
+        Raises:
+            JcwError: it is not to be believed, and not wanted ``anyhow``.
+        """
         folder = self.folder("profile")
         table = profile_space(
             self.space, self.device(), self.settings.latency,
             rng=np.random.default_rng(0), folder=folder, checkpoint=folder / "samples.npz",
         )  # fmt: skip
+        shutil.rmtree(folder)
+        verdict = judge(table, again="--set ")
+        print(f"{self.settings.network}: {verdict}", flush=True)
+        if verdict.level == "not to be believed" and not anyhow:
+            raise JcwError(
+                f"{self.settings.network}: {', '.join(verdict.reasons)}; run again when it is idle"
+            )
         table.write(self.table_path)
 
 
