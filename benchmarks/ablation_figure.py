@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from harness import Row, subplots
 
+from jcw_retrain.kendall import kendall_tau, tau_interval
+from jcw_retrain.rank_fidelity import FEWEST
+
 _T = {2: 12.71, 3: 4.30}
 """95 % points of Student's t for two-sided intervals, by the number of seeds."""
 
@@ -102,12 +105,13 @@ def fidelity(rows: list[Row], network: str) -> Iterator[str]:
     """Kendall's tau between the supernet's errors and those of networks that were trained alone."""
     for row in of(rows, "fidelity", network):
         pairs = [(m["search_error"], m["error"]) for m in row["models"] if "error" in m]
-        if len(pairs) >= 5:
+        if len(pairs) >= FEWEST:
             first, second = np.array(pairs).T
-            signs = [np.sign(values[:, None] - values[None]) for values in (first, second)]
-            scale = np.sqrt(np.count_nonzero(signs[0]) * np.count_nonzero(signs[1]))
-            tau = float((signs[0] * signs[1]).sum() / scale) if scale else float("nan")
-            yield f"Kendall's tau of {network}, seed {row['seed']}: {tau:.3f} over {len(pairs)} networks."
+            low, high = tau_interval(first, second, np.random.default_rng(0))
+            yield (
+                f"Kendall's tau of {network}, seed {row['seed']}: {kendall_tau(first, second):.3f} "
+                f"({low:.3f} to {high:.3f}) over {len(pairs)} networks."
+            )
 
 
 def timings(rows: list[Row], network: str) -> Iterator[str]:
@@ -115,9 +119,9 @@ def timings(rows: list[Row], network: str) -> Iterator[str]:
     models = [
         model for row in of(rows, "search", network) for model in row["models"] if "measured_ms" in model
     ]
-    if models:
+    dense = next((row["models"][0]["predicted_ms"] for row in of(rows, "dense", network)), None)
+    if models and dense:
         scale = [m["measured_ms"] / m["dense_measured_ms"] for m in models]
-        dense = next(row["models"][0]["predicted_ms"] for row in of(rows, "dense", network))
         off = [abs(s / (m["predicted_ms"] / dense) - 1) for s, m in zip(scale, models, strict=True)]
         yield (
             f"Of {len(models)} exported models of {network}, latencies as shares of the dense network's, "
