@@ -1,16 +1,20 @@
 """Benchmarks run, and their files have the fields that readers of ``docs/results`` rely on."""
 
 import importlib
+import io
 import itertools
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from programs import needs
 
+from jcw_core.datasets.cifar10 import CLASSES
+from jcw_core.errors import JcwError
 from jcw_kernels import available_isas
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -217,6 +221,122 @@ def test_pretrained(tmp_path):
         assert 0 <= row["top1"] <= 1
         assert row["file_bytes"] <= rows[0]["file_bytes"]
     assert not list(out.parent.glob("*.partial"))
+
+
+def cifar(path):
+    """A CIFAR-10 of a few random images: the classes' colours differ, so that there is something to learn."""
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    colours = rng.integers(40, 216, (len(CLASSES), 3))
+    with zipfile.ZipFile(path, "w") as archive:
+        for split, count in (("train", 12), ("test", 2)):
+            for name, colour in zip(CLASSES, colours, strict=True):
+                for index in range(count):
+                    pixels = np.clip(rng.normal(colour, 30, (32, 32, 3)), 0, 255).astype(np.uint8)
+                    file = io.BytesIO()
+                    image.fromarray(pixels).save(file, format="PNG")
+                    archive.writestr(f"{split}/{name}/{index}.png", file.getvalue())
+    return path
+
+
+def test_ablation_and_rivals(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    options = ["--quick", "--data", str(cifar(tmp_path / "c.zip")), "--networks", "resnet18"]
+    options += ["--work", str(tmp_path / "work"), "--out", str(tmp_path / "a.json")]
+    rows = run("ablation.py", *options)["rows"]
+    searches = {(r["variant"], r["selection"], r["schedule"]): r for r in rows if r["kind"] == "search"}
+    assert searches.keys() == {
+        *((variant, "assisted", "continuous") for variant in ("joint", "channels", "weights", "sequential")),
+        ("joint", "uniform", "continuous"),
+        ("joint", "nsga2", "continuous"),
+        ("joint", "assisted", "per-generation"),
+        ("random", "random", "continuous"),
+    }
+    for (variant, selection, _), row in searches.items():
+        assert 0 <= row["hypervolume"] < 1
+        assert sorted(row["latency_quartiles_ms"]) == row["latency_quartiles_ms"]
+        for model in row["models"]:
+            kept = model["architecture"]
+            assert model["predicted_ms"] <= model["requested_ms"]
+            assert variant != "channels" or set(kept["densities"].values()) == {1.0}
+            assert variant != "weights" or kept["widths"] == whole(rows)["widths"]
+            trained = selection in ("assisted", "random")
+            assert trained == ("test_error" in model) == ("measured_ms" in model)
+        if trained:
+            assert row["test_error"] == {f"{m['requested_ms']:.4g}": m["test_error"] for m in row["models"]}
+    costs = {row["evaluations"] for key, row in searches.items() if key[1] in ("assisted", "random")}
+    assert max(costs) <= 24 + 2, "population 6 x 4 generations, and the corners of a second phase"
+    (fidelity,) = (row for row in rows if row["kind"] == "fidelity")
+    assert all(0 <= model["error"] <= 1 and "test_error" not in model for model in fidelity["models"])
+
+    monkeypatch.setenv("PYTHONPATH", str(BENCHMARKS.parent / "examples" / "jcw-rivals"))
+    options[options.index("--out") + 1] = str(tmp_path / "r.json")
+    compared = run("rivals.py", *options, "--ablation", str(tmp_path / "a.json"))["rows"]
+    assert {row["variant"] for row in compared} == {"uniform", "usnet", "autoslim", "halp", "fast-sparse"}
+    for row in compared:
+        assert row["source"]
+        assert row["seconds"] >= 0
+        for model in row["models"]:
+            assert model["predicted_ms"] <= model["requested_ms"]
+            assert 0 <= model["test_error"] <= 1
+            assert model["training_seconds"] > 0
+            pruned = [d for d in model["architecture"]["densities"].values() if d < 1]
+            assert bool(pruned) == (row["variant"] == "fast-sparse")
+
+
+def whole(rows):
+    (dense,) = (row for row in rows if row["kind"] == "dense")
+    return dense["models"][0]["architecture"]
+
+
+def test_rows_hold_for_their_settings_alone(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    rows_of = importlib.import_module("ablation_rows").Rows
+    path, work = tmp_path / "r.json", tmp_path / "work"
+    one = rows_of(path, work, {"machine": "a"}, {"net": "1", "other": "5"})
+    assert one.read() == []
+    one.put({"kind": "search", "network": "net", "seed": 1, "value": 1})
+    one.put({"kind": "search", "network": "net", "seed": 0, "value": 2})
+    one.put({"kind": "search", "network": "other", "value": 3})
+    one.put({"kind": "search", "network": "net", "seed": 1, "value": 4})
+    assert [(row["network"], row["seed"], row["value"]) for row in one.read()] == [
+        ("net", 0, 2),
+        ("net", 1, 4),
+        ("other", 0, 3),
+    ]
+    changed = rows_of(path, work, {"machine": "b"}, {"net": "2"})
+    assert changed.find(kind="search", network="net", seed=1) is None
+    assert changed.find(kind="search", network="other")["value"] == 3
+    changed.put({"kind": "dense", "network": "net", "value": 6})
+    assert [row["value"] for row in changed.read()] == [6, 3], "what no longer holds is gone"
+    assert json.loads(path.read_text())["machine"] == "b"
+
+
+def test_pieces_are_done_once_and_failures_are_told(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    pieces, ablation_rows = (importlib.import_module(name) for name in ("pieces", "ablation_rows"))
+    done = []
+
+    def fails():
+        raise JcwError("no data")
+
+    def all_pieces():
+        for name in ("a", "held", "b"):
+            yield pieces.Piece(name, lambda name=name: name not in done, lambda name=name: done.append(name))
+        yield pieces.Piece("broken", lambda: True, fails)
+        yield pieces.Piece(
+            "later", lambda: "later" not in done, lambda: done.append("later"), lambda: "c" in done
+        )
+        if "b" in done:
+            yield pieces.Piece("c", lambda: "c" not in done, lambda: done.append("c"))
+
+    with ablation_rows.locked(tmp_path, "held"):
+        assert pieces.work(all_pieces, tmp_path, 1.0) == ["no data"]
+    assert done == ["a", "b", "c", "later"]
+    assert pieces.work(all_pieces, tmp_path, 0.0) == []
+    assert "held" not in done, "no time, no piece"
+    pieces.work(all_pieces, tmp_path, 1.0)
+    assert done[-1] == "held"
 
 
 def test_layers(tmp_path):

@@ -80,6 +80,18 @@ def test_the_page_has_every_row(rows):
     assert [row for row in expected if row not in PAGE] == []
 
 
+@pytest.mark.parametrize("name", ["ablation", "rivals"])
+def test_the_page_has_what_there_is_of_the_ablation(name):
+    if not (RESULTS / f"{name}.json").is_file():
+        assert "there are no rows" in PAGE
+        return
+    assert "there are no rows" not in PAGE
+    rows, ours = read(name)["rows"], read("ablation")["rows"]
+    summary = importlib.import_module(f"{name}_figure").summary
+    text = summary(rows) if name == "ablation" else summary(rows, ours)
+    assert [line for line in text.splitlines() if line not in PAGE] == []
+
+
 def test_the_readme_has_the_networks():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     cells = {}

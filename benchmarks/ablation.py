@@ -1,0 +1,177 @@
+"""The paper's comparisons on CIFAR-10: joint, channels, weights and sequential searches, and what they are made of.
+
+    python benchmarks/ablation.py --data cifar10.zip --work runs/ablation --out docs/results/ablation.json
+
+It is made of pieces of less than an hour: latency tables, supernets, searches, one training for each model. Each
+ends with a row in the results file, and the same command goes on where it stopped; a second process beside the
+first takes other pieces. Only the results files need to be kept: a supernet that was lost is trained again. Rows
+hold for the settings in ``ablation_settings.py`` and for the latency table; when these change they are made anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import torch
+from ablation_figure import draw, summary
+from ablation_models import Models
+from ablation_rows import Rows, locked
+from ablation_search import OTHERS, SPREADS, VARIANTS, Search, fidelity_sample, model_of, searched
+from ablation_settings import FULL, Settings, settings_of
+from ablation_supernet import supernet
+from ablation_training import layer_latencies, trained
+from ablation_world import World
+from harness import Row, command_line, machine, versions, write
+from pieces import Piece, work
+
+from jcw_kernels import chosen_isa
+
+
+class Ablation:
+    """All pieces of all networks and seeds.
+
+    Args:
+        args: the command line's.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        settings = settings_of(args.networks, args.quick)
+        self._quick = args.quick
+        self._seeds = 1 if args.quick else args.seeds
+        self.worlds = [self._world(args, one) for one in settings]
+        self._work = args.work
+        self.head = {
+            "machine": machine(isa=chosen_isa("")),
+            "versions": versions(
+                "jcw-core", "jcw-latency", "jcw-kernels", "jcw-search", "jcw-retrain", "torch"
+            ),
+            "settings": {one.network: asdict(one) for one in settings_of(list(FULL), args.quick)},
+        }
+        self._out = args.out
+
+    @staticmethod
+    def _world(args: argparse.Namespace, settings: Settings) -> World:
+        table = args.out.with_name(f"{args.out.stem}-{settings.network}.npz")
+        return World(settings, args.data, args.work, table)
+
+    @property
+    def rows(self) -> Rows:
+        """The results file."""
+        inputs = {w.settings.network: w.inputs if w.table_path.is_file() else "" for w in self.worlds}
+        return Rows(self._out, self._work, self.head, inputs)
+
+    def pieces(self) -> Iterator[Piece]:
+        """In the order of their weight for the paper's claims: a network and a seed after the other."""
+        for world in self.worlds:
+            name = world.settings.network
+            yield Piece(f"{name}-table", partial(self._no_table, world), partial(world.profile, self._quick))
+            yield self._row_of(world, "layers", partial(layer_latencies, world))
+        for world in self.worlds:
+            for seed in range(self._seeds):
+                yield from self._of_seed(world, seed)
+
+    def _of_seed(self, world: World, seed: int) -> Iterator[Piece]:
+        path = world.folder(seed) / f"supernet-{world.settings.supernet.epochs}.done"
+        needed = [self._search(world, seed, one) for one in (*VARIANTS, *SPREADS, *OTHERS)]
+        if seed == 0:
+            needed.append(self._row_of(world, "fidelity", partial(fidelity_sample, world, seed), seed))
+
+        def made() -> None:
+            supernet(world, seed)
+            path.touch()
+
+        yield Piece(
+            f"{world.settings.network}-{seed}-supernet",
+            lambda: not path.is_file() and any(piece.missing() for piece in needed),
+            made,
+        )
+        yield self._row_of(world, "dense", partial(self._dense, world), seed)
+        variants, rest = needed[: len(VARIANTS)], needed[len(VARIANTS) :]
+        yield from variants
+        yield from self._models(world, seed, "dense", Search("dense", ""))
+        for search in VARIANTS:
+            yield from self._models(world, seed, "search", search)
+        yield from rest
+        if seed == 0:
+            # Further seeds of these would take as long as all others together.
+            yield from self._models(world, seed, "fidelity", None)
+            for search in OTHERS:
+                yield from self._models(world, seed, "search", search)
+
+    def _search(self, world: World, seed: int, wanted: Search) -> Piece:
+        key = {"kind": "search", "network": world.settings.network, "seed": seed, **_key(wanted)}
+        return Piece(
+            f"{world.settings.network}-{seed}-{wanted.variant}-{wanted.selection}-{wanted.schedule}",
+            lambda: self.rows.find(**key) is None,
+            lambda: self.rows.put(searched(world, seed, wanted)),
+            partial(self._has_table, world),
+        )
+
+    def _row_of(self, world: World, kind: str, make: Callable[[], Row], seed: int = 0) -> Piece:
+        key = {"kind": kind, "network": world.settings.network, "seed": seed}
+        key |= {"variant": "dense"} if kind == "dense" else {}
+        return Piece(
+            f"{world.settings.network}-{seed}-{kind}",
+            lambda: self.rows.find(**key) is None,
+            lambda: self.rows.put(make() | key),
+            partial(self._has_table, world),
+        )
+
+    def _models(self, world: World, seed: int, kind: str, search: Search | None) -> Iterator[Piece]:
+        """A piece for each model of a row, as far as the row is there."""
+        key = {"kind": kind, "network": world.settings.network, "seed": seed}
+        if search is not None:
+            key |= {"variant": "dense"} if kind == "dense" else _key(search)
+        done = "error" if kind == "fidelity" else "test_error"
+        train = partial(trained, world, seed, on_test=kind != "fidelity")
+        return Models(self.rows, self._work).pieces(key, train, done)
+
+    @staticmethod
+    def _dense(world: World) -> Row:
+        return {"dataset": "cifar10", "models": [model_of(world, world.space.maximum, None)]}
+
+    @staticmethod
+    def _no_table(world: World) -> bool:
+        return not world.table_path.is_file()
+
+    @staticmethod
+    def _has_table(world: World) -> bool:
+        return world.table_path.is_file()
+
+
+def _key(search: Search) -> Row:
+    return {"variant": search.variant, "selection": search.selection, "schedule": search.schedule}
+
+
+def main() -> None:
+    """Parse the command line, do what there is time for, and show what there is."""
+    parser = command_line(__doc__, quick="tiny networks and trainings, to see that everything works")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="CIFAR-10: a .zip or folder, split/class/file"
+    )
+    parser.add_argument("--work", type=Path, required=True, help="folder for checkpoints, which may be lost")
+    parser.add_argument("--networks", nargs="+", choices=list(FULL), default=list(FULL))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no piece after so many minutes")
+    args = parser.parse_args()
+    if args.out is None:
+        parser.error("--out is missing: rows go there as they come")
+    torch.set_num_threads(1)
+    ablation = Ablation(args)
+    failed = work(ablation.pieces, args.work / "locks", args.minutes)
+    rows = ablation.rows.read()
+    print(summary(rows))
+    if rows:
+        with locked(args.work, "rows"):
+            write(args.out, {**ablation.head, "rows": rows}, draw(rows))
+    if failed:
+        sys.exit("\n".join(f"error: {reason}" for reason in failed))
+
+
+if __name__ == "__main__":
+    main()
