@@ -26,7 +26,10 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 def predict_image(model: Path, photos: tuple[Path, ...], top: int, threads: int, as_json: bool) -> None:
-    """Say what MODEL, a model.jcw, sees in each of PHOTOS, and how long one image takes here."""
+    """Say what a model sees in photos, and how long it takes.
+
+    MODEL is a model.jcw, PHOTOS are image files.
+    """
     from jcw_core.cli.text import echo
     from jcw_kernels.program import load
 

@@ -68,12 +68,12 @@ def hold_out(dataset: Dataset, count: int, rng: np.random.Generator) -> tuple[Su
             only one of its class.
     """
     labels = dataset.labels
-    classes = len(np.unique(labels))
+    classes, counts = np.unique(labels, return_counts=True)
     # Where no class has two images, none can be represented on both sides.
-    fewest = classes if np.bincount(labels).max(initial=0) > 1 else 1
+    fewest = len(classes) if counts.max(initial=0) > 1 else 1
     if len(labels) < count + fewest:
         raise DataError(
-            f"cannot hold {count} images out of {len(labels)} with {classes} classes; lower data.holdout"
+            f"cannot hold {count} images out of {len(labels)} with {len(classes)} classes; lower data.holdout"
         )
     return _stratified(dataset, count, rng)
 

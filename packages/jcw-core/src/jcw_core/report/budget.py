@@ -33,5 +33,5 @@ def in_words(excess: float) -> str:
 def error_head(report: Mapping[str, Any]) -> str:
     """What the models of a report are judged by: where images have no labels, they are held to the dense one."""
     if report["baseline"]["test_error"] is None:
-        return "distance"
+        return "test distance"
     return "other than dense" if report.get("scored_against") == "dense" else "test error"
