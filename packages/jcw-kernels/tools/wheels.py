@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-TEST_PACKAGES = ("numpy", "pluggy", "click", "rich", "safetensors", "pytest", "hypothesis")
+TEST_PACKAGES = ("numpy", "pluggy", "click", "rich", "safetensors", "pytest", "pytest-xdist", "hypothesis")
 
 SANITIZE = {"cmake.define.JCW_SANITIZE": "ON", "cmake.build-type": "RelWithDebInfo"}
 """Settings of a build that AddressSanitizer and UndefinedBehaviorSanitizer watch."""

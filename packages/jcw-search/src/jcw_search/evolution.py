@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper: parents breed, and a strategy chooses who of parents and children lives on."""
+"""The paper's JCW algorithm (its algorithm 4): parents breed, and a strategy chooses who of parents and children lives on."""
 
 from __future__ import annotations
 
