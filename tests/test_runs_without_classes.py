@@ -161,6 +161,11 @@ def test_a_detector_runs_whole(folder: Path) -> None:
         ([('"distance"', '"error"')], "search", r"\[search\] objectives: 'error' needs labels, but detector makes"),
         ([('"distance"', '"loss"')], "search", r"\[search\] objectives: 'loss' needs labels"),
         ([("pretrain = { epochs = 0 }", "pretrain = { epochs = 1 }")], "retrain", r"\[retrain\] init: training needs labels"),
+        (
+            [("finetune = { epochs = 0 }", 'finetune = { epochs = 1 }\nteacher = "dense"\ndistillation = { labels = 0 }')],
+            "retrain",
+            r"\[retrain\] distillation: logits are of classes, and detector has none",
+        ),
         ([('mode = "post-training"', 'mode = "continuous"')], "supernet", r"\[network\] file: detector takes .* and has"),
     ],
 )  # fmt: skip
@@ -170,3 +175,15 @@ def test_what_needs_labels_is_refused(
     with pytest.raises(RecipeError, match=message) as caught:
         pipeline.run(opened(folder, *changes), until)
     assert "\n" not in str(caught.value)
+
+
+def test_a_detector_learns_from_what_it_was(folder: Path) -> None:
+    """Features of the dense network are there without a class; what was made before training is made again."""
+    pipeline.run(opened(folder), "retrain")
+    models = sorted((folder / "run" / "models").glob("*/weights.safetensors"))
+    before = [path.read_bytes() for path in models]
+    taught = 'finetune = { epochs = 1, batch_size = 6 }\nteacher = "dense"\n'
+    taught += "distillation = { labels = 0, logits = 0, features = 1 }"
+    pipeline.run(opened(folder, ("finetune = { epochs = 0 }", taught)), "retrain")
+    assert models
+    assert all(path.read_bytes() != old for path, old in zip(models, before, strict=True))

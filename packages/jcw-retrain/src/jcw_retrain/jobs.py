@@ -13,7 +13,6 @@ from jcw_core.formats.safetensors_file import SafetensorsExporter
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.model import Model
 from jcw_core.protocols import Run
-from jcw_core.run.classes import require_classes
 from jcw_core.run.records import BASELINE, FRONT, MODELS, ChosenModel, Front
 from jcw_core.space.whole import layers_of
 from jcw_core.training.batches import FixedImages, TrainingImages
@@ -22,6 +21,7 @@ from jcw_retrain.choosing import LATENCY, choose
 from jcw_retrain.distillation import Distillation, teacher_of
 from jcw_retrain.fitting import Fitting
 from jcw_retrain.initial import brings_statistics, starting_weights
+from jcw_retrain.labels import require_labels
 from jcw_retrain.lanes import side_by_side
 from jcw_retrain.options import RetrainOptions, phases
 from jcw_retrain.residuals import residuals_of, write_residuals
@@ -81,8 +81,7 @@ class Work:
         self._context = context
         self._options = context.options(RetrainOptions)
         self._phases = phases(self._options, context.recipe.network.backbone)
-        if self._phases.epochs:
-            require_classes(context, "retrain", "init", "training")
+        require_labels(context)
         data = context.dataset("train" if self._options.hold_out else "training")
         self._images = TrainingImages(data, self._options.augmentation, self._options.arithmetic)
         self._calibration = FixedImages.drawn(

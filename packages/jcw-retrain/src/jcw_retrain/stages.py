@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jcw_core.run.records import FRONT, MODELS, SUPERNET
 from jcw_retrain.budgets import check_budgets, files_read
+from jcw_retrain.labels import require_labels
 from jcw_retrain.options import RetrainOptions, phases
 from jcw_retrain.pretrained import pretrained_weights
 
@@ -33,7 +34,12 @@ class RetrainStage:
         return files_read(run)
 
     def check(self, run: Run) -> Sequence[str]:
-        """Notes on budgets. Raises ``RecipeError`` for one that no network of the space meets, or a missing teacher."""
+        """Notes on budgets.
+
+        Raises:
+            RecipeError: a budget that no network of the space meets, or nothing to learn from.
+        """
+        require_labels(run)
         if run.options(RetrainOptions).teacher is not None:
             pretrained_weights(run, "teacher")
         return check_budgets(run)

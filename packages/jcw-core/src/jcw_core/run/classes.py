@@ -12,7 +12,7 @@ def classifies(network: Network, data: Dataset) -> bool:
 
 
 def require_classes(run: Run, table: str, key: str, what: str) -> None:
-    """Refuse what needs labels where the network has no classes of the data.
+    """Refuse what needs labels where the network has no classes of the data, or the images have no labels.
 
     Args:
         run: the run.
@@ -21,12 +21,17 @@ def require_classes(run: Run, table: str, key: str, what: str) -> None:
         what: needs labels.
 
     Raises:
-        RecipeError: the network makes maps or other classes.
+        RecipeError: the network makes maps or other classes, or the class of an image is not known.
     """
     network, data = run.network, run.dataset("train")
+    instead = "the objective 'distance' and no epochs need none"
     if not classifies(network, data):
         raise run.recipe.where.inside(table).error(
             key,
             f"{what} needs labels, but {network.name} makes {network.shapes[network.output.name]} where the data has "
-            f"{len(data.classes)} classes; the objective 'distance' and no epochs need none",
+            f"{len(data.classes)} classes; {instead}",
+        )
+    if (data.labels < 0).any():
+        raise run.recipe.where.inside(table).error(
+            key, f"{what} needs labels, which the images do not have; {instead}"
         )
