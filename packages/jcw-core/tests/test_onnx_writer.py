@@ -147,7 +147,13 @@ def test_weights_are_kept_as_they_are_zeros_included():
     proto = to_onnx(model, batch=1)
     onnx.checker.check_model(proto, full_check=True)
     found = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
+    transposed = {f"{node.name}.weight": node for node in model.network if node.op == "conv_transpose2d"}
     for name, array in model.weights.items():
+        if name in transposed:
+            # ONNX has their inputs first: (in, out / groups, height, width).
+            groups = transposed[name].attributes["groups"]
+            by_group = array.reshape(groups, -1, *array.shape[1:])
+            array = by_group.swapaxes(1, 2).reshape(-1, by_group.shape[1], *array.shape[2:])
         # Slopes have axes of one element after them, to be broadcast over planes.
         np.testing.assert_array_equal(found[name].reshape(array.shape), array)
     assert proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
