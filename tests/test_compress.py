@@ -47,6 +47,9 @@ def make():
         nn.Conv2d(16, 24, 3, 2, 1, bias=False), nn.BatchNorm2d(24), nn.ReLU(),
         nn.Conv2d(24, 24, 3, 1, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, 4),
     )
+
+def segmenter():
+    return nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 16, 3, 1, 1), nn.ReLU(), nn.Conv2d(16, 2, 1))
 """
 
 
@@ -161,6 +164,18 @@ def test_what_is_said_was_computed_by_the_file_that_is_handed_over(
     )
     shown = jcw("show", str(finished), cwd=place)
     assert "other than dense" in shown.stdout
+
+
+def test_a_network_without_classes_is_held_to_its_own_outputs(place: Path) -> None:
+    scope: dict[str, object] = {}
+    exec(NETS, scope)
+    torch.save(scope["segmenter"]().state_dict(), place / "s.pth")  # type: ignore[operator]
+    given = ("compress", "nets:segmenter", "--weights", "s.pth", "--shape", "1,3,16,16", "--images", "flat")
+    done = jcw(*given, "--budget-ms", "1000", "--out", "maps", *QUICK, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "outputs 0.00% from the dense network's on 29 held-out images" in done.stdout
+    rows = json.loads((place / "maps" / "evaluation.json").read_text())["models"].values()
+    assert all(row.keys() == {"distance", "images"} for row in rows)
 
 
 def test_its_recipe_continues_it(place: Path, finished: Path) -> None:

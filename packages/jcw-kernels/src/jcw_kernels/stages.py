@@ -15,7 +15,7 @@ from jcw_core.errors import FormatError
 from jcw_core.network.model import Model
 from jcw_core.protocols import Dataset, Run
 from jcw_core.run import records
-from jcw_core.run.classes import classifies
+from jcw_core.run.classes import classifies, makes_logits
 from jcw_kernels.program import Program, compile_model, load
 
 _BATCH = 256
@@ -27,7 +27,7 @@ class EvaluateStage:
     """Loads each ``model.jcw`` and runs the whole test split.
 
     Where that has no labels, models are scored against the baseline: the share of images that they see otherwise. Where
-    the network has no classes of the data, it is the distance of their outputs from its own.
+    the network makes no classes, or not those of the data, it is the distance of their outputs from its own.
     """
 
     name = "evaluate"
@@ -79,8 +79,11 @@ def _score(
     context: Run, exports: Mapping[str, Mapping[str, str]], data: Dataset
 ) -> Callable[[Program], records.ModelScore]:
     """What is asked of every model."""
-    if not classifies(context.network, data) and context.weights is not None:
-        dense = compile_model(Model(context.network, context.weights), threads=context.recipe.run.threads)
+    network = context.network
+    # Without labels, many outputs may be boxes or pixels as well as classes.
+    by_class = classifies(network, data) and (_labelled(data) or makes_logits(network))
+    if not by_class and context.weights is not None:
+        dense = compile_model(Model(network, context.weights), threads=context.recipe.run.threads)
         return lambda program: records.ModelScore(None, len(data), distance(program, dense, data))
     truth = data.labels if _labelled(data) else classes_of(_load(context, records.BASELINE, exports), data)
     return lambda program: records.ModelScore(float(np.mean(classes_of(program, data) != truth)), len(data))

@@ -9,15 +9,10 @@ import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor
 
 from jcw_core.network.graph import Network
+from jcw_core.run.classes import makes_logits
 
 _LEAST = 1e-12
 """Of probabilities, so that they have a logarithm."""
-
-
-def makes_logits(network: Network) -> bool:
-    """Whether the outputs are one vector of logits, or of probabilities, rather than maps, boxes or several of them."""
-    shape, last = network.shapes[network.output.name], network[network.output.inputs[0]]
-    return shape[0] == network.num_classes > 1 and last.op not in ("concat", "sigmoid", "hardsigmoid")
 
 
 def distance(network: Network, dense: Sequence[Tensor], outputs: Iterable[Tensor]) -> float:
