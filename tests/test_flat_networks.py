@@ -110,8 +110,12 @@ def test_a_device_is_asked_about_layers_that_exist(network: Network, seed: int) 
         assert cut.in_height == cut.in_width == 1 or layer.node.op in ("conv2d", "global_avg_pool", "flatten")
 
 
+CONVOLUTION = {
+    "out_channels": 4, "kernel_size": (1, 1), "stride": (1, 1), "padding": (0, 0), "groups": 1, "bias": True
+}  # fmt: skip
 ATTRIBUTES = {
-    "conv2d": {"out_channels": 4, "kernel_size": (1, 1), "stride": (1, 1), "padding": (0, 0), "groups": 1, "bias": True},
+    "conv2d": CONVOLUTION,
+    "conv_transpose2d": CONVOLUTION,
     "linear": {"out_features": 3, "bias": True},
     "batch_norm": {"eps": 1e-5},
     "max_pool": {"kernel_size": (1, 1), "stride": (1, 1), "padding": (0, 0)},
