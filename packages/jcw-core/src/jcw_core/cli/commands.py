@@ -211,7 +211,7 @@ def _models(report: Mapping[str, Any]) -> Table:
     """A row for each model of a report, the dense network first."""
     from rich.table import Table
 
-    from jcw_core.report.budget import error_head, excess, in_words
+    from jcw_core.report.budget import error_head, excess, in_words, score
 
     table = Table(title=f"{report['network']} on {report['dataset']}, {report['device']['cpu']}")
     heads = (
@@ -235,7 +235,7 @@ def _models(report: Mapping[str, Any]) -> Table:
             *("-" if t is None else f"{t:.3f}" for t in times),
             "-" if (over := excess(row)) is None else f"missed by {in_words(over)}" if over else "met",
             f"{dense / measured:.2f}" if dense and measured else "-",
-            f"{row['distance'] if row['test_error'] is None else row['test_error']:.2%}",
+            f"{score(row):.2%}",
             f"{row['kept_weights']:,}",
         )
     return table

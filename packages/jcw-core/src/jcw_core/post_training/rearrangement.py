@@ -8,7 +8,7 @@ Shapes: C channels of a group, D inputs of all layers that write it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -42,18 +42,18 @@ def rearranged(
     """
     groups, found = couple(network).groups, {}
     for name, order in orders.items():
-        wanted = _wanted(network, name, tensors, grams) if groups[name].step == 1 else None
+        wanted = _wanted(groups[name].layers, tensors, grams) if groups[name].step == 1 else None
         found[name] = order if wanted is None else arranged(wanted, order)
     return found
 
 
 @torch.no_grad()
 def _wanted(
-    network: Network, group: str, tensors: Mapping[str, Tensor], grams: Mapping[str, Tensor]
+    layers: Sequence[str], tensors: Mapping[str, Tensor], grams: Mapping[str, Tensor]
 ) -> NDArray[np.float64] | None:
     """What each channel loses with each input, w_j^2 / [H^-1]_jj as a share of its layer's, (C, D); None if never pruned."""
     parts = []
-    for layer in couple(network).groups[group].layers:
+    for layer in layers:
         if layer in grams:
             inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped(grams[layer])))
             loss = tensors[f"{layer}.weight"].flatten(1).double().square() / inverse.diagonal()

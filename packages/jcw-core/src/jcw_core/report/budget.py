@@ -30,6 +30,11 @@ def in_words(excess: float) -> str:
     )
 
 
+def score(model: Mapping[str, Any]) -> float:
+    """The test error of a model, or its distance from the dense network's outputs, where there are no classes."""
+    return float(model["distance"] if model["test_error"] is None else model["test_error"])
+
+
 def error_head(report: Mapping[str, Any]) -> str:
     """What the models of a report are judged by: where images have no labels, they are held to the dense one."""
     if report["baseline"]["test_error"] is None:

@@ -64,11 +64,15 @@ def _headline(report: Mapping[str, Any]) -> str:
     """The fastest model that loses at most one point of accuracy, or of its outputs' squares."""
     baseline = report["baseline"]
     dense = baseline["measured_latency_ms"]
-    close = [m for m in report["models"] if m["measured_latency_ms"] and _value(m) <= _value(baseline) + 0.01]
+    close = [
+        m
+        for m in report["models"]
+        if m["measured_latency_ms"] and budget.score(m) <= budget.score(baseline) + 0.01
+    ]
     if not dense or not close:
         return ""
     best = min(close, key=lambda m: float(m["measured_latency_ms"]))
-    change = (_value(best) - _value(baseline)) * 100
+    change = (budget.score(best) - budget.score(baseline)) * 100
     return (
         f"<p><strong>{escape(best['id'])}</strong> runs in {best['measured_latency_ms']:.3g} ms, "
         f"{dense / best['measured_latency_ms']:.2f} times as fast as the dense network, "
@@ -91,7 +95,7 @@ def _budgets(report: Mapping[str, Any]) -> str:
 def _front(report: Mapping[str, Any]) -> str:
     def point(model: Mapping[str, Any]) -> tuple[float, float]:
         latency = model["measured_latency_ms"] or model["predicted_latency_ms"] or float("nan")
-        return float(latency), _value(model) * 100
+        return float(latency), budget.score(model) * 100
 
     models = sorted(report["models"], key=point)
     kind = _measure(report)
@@ -111,7 +115,9 @@ def _front(report: Mapping[str, Any]) -> str:
 
 
 def _tooltip(model: Mapping[str, Any]) -> str:
-    return f"{model['id']}: {_ms(model['measured_latency_ms'])} ms, {_measured(model)} {_value(model):.2%}"
+    return (
+        f"{model['id']}: {_ms(model['measured_latency_ms'])} ms, {_measured(model)} {budget.score(model):.2%}"
+    )
 
 
 def _measured(model: Mapping[str, Any]) -> str:
@@ -121,10 +127,6 @@ def _measured(model: Mapping[str, Any]) -> str:
 def _measure(report: Mapping[str, Any]) -> str:
     """What its models are judged by: the test error, or the distance from the dense network's outputs without classes."""
     return _measured(report["baseline"])
-
-
-def _value(model: Mapping[str, Any]) -> float:
-    return float(model["distance"] if model["test_error"] is None else model["test_error"])
 
 
 def _table(report: Mapping[str, Any]) -> str:
@@ -152,7 +154,7 @@ def _cells(row: Mapping[str, Any], dense: float | None) -> Sequence[str]:
         f"{_ms(measured)}{mark}",
         f"{dense / measured:.2f}" if dense and measured else "-",
         "-" if row["search_error"] is None else f"{row['search_error']:.2%}",
-        f"{_value(row):.2%}",
+        f"{budget.score(row):.2%}",
         f"{row['macs'] / 1e6:.2f} M",
         f"{row['kept_weights'] / 1e3:.1f} k",
         f"{row['file_bytes'] / 1e3:.0f} kB",
