@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 
 import torch
 from ablation_figure import draw, summary
@@ -26,8 +25,8 @@ from ablation_settings import FULL, Settings, settings_of
 from ablation_supernet import supernet
 from ablation_training import layer_latencies, trained
 from ablation_world import World
-from harness import Row, command_line, machine, versions, write
-from pieces import Piece, work
+from harness import Row, machine, versions, write
+from pieces import Piece, command_line_of_pieces, parsed, work
 
 from jcw_kernels import chosen_isa
 
@@ -150,17 +149,7 @@ def _key(search: Search) -> Row:
 
 def main() -> None:
     """Parse the command line, do what there is time for, and show what there is."""
-    parser = command_line(__doc__, quick="tiny networks and trainings, to see that everything works")
-    parser.add_argument(
-        "--data", type=Path, required=True, help="CIFAR-10: a .zip or folder, split/class/file"
-    )
-    parser.add_argument("--work", type=Path, required=True, help="folder for checkpoints, which may be lost")
-    parser.add_argument("--networks", nargs="+", choices=list(FULL), default=list(FULL))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no piece after so many minutes")
-    args = parser.parse_args()
-    if args.out is None:
-        parser.error("--out is missing: rows go there as they come")
+    args = parsed(command_line_of_pieces(__doc__, list(FULL), seeds=3))
     torch.set_num_threads(1)
     ablation = Ablation(args)
     failed = work(ablation.pieces, args.work / "locks", args.minutes)

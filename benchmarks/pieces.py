@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ablation_rows import Held, locked
+from harness import command_line
 
 from jcw_core.errors import JcwError
 
@@ -32,6 +34,27 @@ class Piece:
     missing: Callable[[], bool]
     run: Callable[[], object]
     ready: Callable[[], bool] = always
+
+
+def command_line_of_pieces(description: str | None, networks: Sequence[str], seeds: int) -> ArgumentParser:
+    """A parser with what all programs that work in pieces take, by default all networks and so many seeds."""
+    parser = command_line(description, quick="tiny networks and trainings, to see that everything works")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="CIFAR-10: a .zip or folder, split/class/file"
+    )
+    parser.add_argument("--work", type=Path, required=True, help="folder for checkpoints, which may be lost")
+    parser.add_argument("--networks", nargs="+", choices=networks, default=networks)
+    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no piece after so many minutes")
+    return parser
+
+
+def parsed(parser: ArgumentParser) -> Namespace:
+    """What was typed, which has to say where rows go."""
+    args = parser.parse_args()
+    if args.out is None:
+        parser.error("--out is missing: rows go there as they come")
+    return args
 
 
 def work(pieces: Callable[[], Iterable[Piece]], locks: Path, minutes: float) -> list[str]:

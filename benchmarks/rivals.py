@@ -26,10 +26,10 @@ from ablation_settings import FULL, settings_of
 from ablation_supernet import Estimator, supernet
 from ablation_training import trained
 from ablation_world import World
-from harness import Row, command_line, machine, versions, write
+from harness import Row, machine, versions, write
 from jcw_rivals import RIVALS, Setting
 from jcw_rivals.saliency import saliencies
-from pieces import Piece, work
+from pieces import Piece, command_line_of_pieces, parsed, work
 from rivals_figure import draw, summary
 from rivals_training import TRAINERS
 
@@ -127,18 +127,9 @@ def saliencies_of(world: World, seed: int) -> Row:
 
 def main() -> None:
     """Parse the command line, do what there is time for, and show what there is."""
-    parser = command_line(__doc__, quick="tiny networks and trainings, to see that everything works")
-    parser.add_argument(
-        "--data", type=Path, required=True, help="CIFAR-10: a .zip or folder, split/class/file"
-    )
-    parser.add_argument("--work", type=Path, required=True, help="folder for checkpoints, which may be lost")
+    parser = command_line_of_pieces(__doc__, list(FULL), seeds=1)
     parser.add_argument("--ablation", type=Path, required=True, help="what ablation.py has written")
-    parser.add_argument("--networks", nargs="+", choices=list(FULL), default=list(FULL))
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no piece after so many minutes")
-    args = parser.parse_args()
-    if args.out is None:
-        parser.error("--out is missing: rows go there as they come")
+    args = parsed(parser)
     torch.set_num_threads(1)
     comparison = Comparison(args)
     failed = work(comparison.pieces, args.work / "locks", args.minutes)
