@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 
 def jcw(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -17,14 +18,14 @@ def jcw(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*arguments), cwd=cwd, env=environment(), capture_output=True, text=True)
 
 
-def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+def start(*arguments: str, cwd: Path, stderr: int | TextIO = subprocess.PIPE) -> subprocess.Popen[str]:
     """The installed command under way, as a shell starts it that lets it be interrupted."""
     return subprocess.Popen(
         command(*arguments),
         cwd=cwd,
         env=environment(),
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         # A shell that starts pytest in the background has it, and what it starts, ignore interrupts.
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),

@@ -88,11 +88,13 @@ def test_a_budget_that_nothing_meets_is_known_when_the_table_is_there(
     finished: Path, workspace: Path
 ) -> None:
     given = ("run", "recipe.toml", "--runs", "undisturbed", "--set", "retrain.budgets_ms=[1e-6]")
+    remembered = (finished / "recipe.json").read_bytes()
     for dry in ([], ["--dry-run"]):
         done = jcw(*given, *dry, cwd=workspace)
         assert done.returncode == 2
         last = done.stderr.splitlines()[-1]
         assert "[retrain] budgets_ms: no network of the space is predicted to run within 1e-06 ms" in last
+        assert (finished / "recipe.json").read_bytes() == remembered
 
 
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGINT])
@@ -114,14 +116,16 @@ def test_a_run_that_is_interrupted_in_every_stage_ends_the_same(
 
 
 def interrupt(root: Path, stage: str, seconds: float, kind: signal.Signals) -> None:
-    """Run, and send a signal ``seconds`` after ``stage`` has begun."""
-    state = root / "runs" / "recipe" / ".state"
-    process = start("run", "recipe.toml", cwd=root)
-    wait_for(process, lambda: (state / stage / "inputs").exists() or (state / f"{stage}.json").exists())
+    """Run, and send a signal ``seconds`` after ``stage`` has begun, or was found finished."""
+    log = root / "errors.txt"
+    with log.open("w") as stderr:
+        process = start("run", "recipe.toml", cwd=root, stderr=stderr)
+    wait_for(process, lambda: f"] {stage}" in log.read_text())
     time.sleep(seconds)
     over = process.poll() == 0
     process.send_signal(kind)
-    _, errors = process.communicate(timeout=60)
+    process.communicate(timeout=60)
+    errors = log.read_text()
     assert "Traceback" not in errors
     ends = {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 130}
     assert process.returncode == (0 if over else ends[kind]), errors

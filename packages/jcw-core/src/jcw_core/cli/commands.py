@@ -54,7 +54,7 @@ def run(
     from jcw_core.run.context import Context
     from jcw_core.run.directory import RunDirectory
     from jcw_core.run.origin import remember_recipe
-    from jcw_core.run.pipeline import plan
+    from jcw_core.run.pipeline import StageEvent, plan
     from jcw_core.run.pipeline import run as run_stages
     from jcw_core.space.whole import fixed_layers, in_words, unpruned_layers
 
@@ -72,8 +72,13 @@ def run(
         return
     with continues_from(directory.root), TerminalProgress() as progress:
         registry.add("terminal-progress", progress)
-        remember_recipe(directory, recipe, overrides)
-        run_stages(context, until, progress.stage)
+
+        def tell(event: StageEvent) -> None:
+            if event.state == "started":  # not before: a recipe that is refused leaves the run as it was
+                remember_recipe(directory, recipe, overrides)
+            progress.stage(event)
+
+        run_stages(context, until, tell)
     if until == "report":
         _say_summaries(registry, directory.path("report.json"))
     page = directory.path("report.html")
