@@ -61,7 +61,7 @@ class Settings:
     rho: float = 0.1
     speedups: tuple[float, ...] = (3.5, 2.7, 1.9, 1.4)
     fidelity_networks: int = 10
-    latency: LatencyOptions = field(default_factory=lambda: LatencyOptions(adaptive=True, rounds=60))
+    latency: LatencyOptions = field(default_factory=lambda: LatencyOptions(adaptive=True, rounds=200))
 
     @property
     def evaluations(self) -> int:
