@@ -76,7 +76,30 @@ def concat() -> Network:
     return net.build()
 
 
-BUILDERS = {"residual": residual, "depthwise": depthwise, "squeeze-excite": squeeze_excite, "concat": concat}
+def transposed() -> Network:
+    net = NetworkBuilder("transposed", (3, 8, 8))
+    net.conv("conv1", 16, 3, 2)
+    net.batch_norm("bn1")
+    start = net.add("act1", "relu")
+    window = {"kernel_size": (3, 3), "stride": (2, 2), "padding": (1, 1), "output_padding": (1, 1)}
+    net.add("up", "conv_transpose2d", start, out_channels=12, groups=1, bias=True, **window)
+    wide = net.add("act2", "relu")
+    net.add("smooth", "conv_transpose2d", wide, out_channels=12, groups=12, bias=False, **window)
+    net.batch_norm("bn2")
+    net.add("act3", "relu")
+    net.add("pool", "global_avg_pool")
+    net.add("flatten", "flatten")
+    net.linear("fc", 5)
+    return net.build()
+
+
+BUILDERS = {
+    "residual": residual,
+    "depthwise": depthwise,
+    "squeeze-excite": squeeze_excite,
+    "concat": concat,
+    "transposed": transposed,
+}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.layers import fuse
-from jcw_core.network.operations import ACTIVATIONS
+from jcw_core.network.operations import ACTIVATIONS, LAYERS
 from jcw_core.post_training.database import Database
 from jcw_core.protocols import Run
 from jcw_core.run.records import SUPERNET
@@ -120,20 +120,16 @@ class Distillation:
 def compared_nodes(network: Network) -> tuple[str, ...]:
     """The outputs of convolutions and linear layers with all that fuses into them, but for those of the network."""
     parts = [part for layer in fuse(network) for part in layer.parts]
-    outputs = set(network.output.inputs)
-    return tuple(
-        part.output
-        for part in parts
-        if part.node.op in ("conv2d", "linear")
-        and part.output not in outputs
-        and not _is_written_over(network, part.output)
-    )
+    found = [_what_stays(network, part.output) for part in parts if part.node.op in LAYERS]
+    return tuple(dict.fromkeys(name for name in found if name not in network.output.inputs))
 
 
-def _is_written_over(network: Network, name: str) -> bool:
-    """Whether an activation takes the place of a node's output, which then is not there to be compared."""
-    readers = [network[reader] for reader in network.consumers[name]]
-    return any(reader.op in ACTIVATIONS and may_overwrite(network, reader) for reader in readers)
+def _what_stays(network: Network, name: str) -> str:
+    """The node that is there to be compared: activations take the place of what they read."""
+    readers = (network[reader] for reader in network.consumers[name])
+    over = (r.name for r in readers if r.op in ACTIVATIONS and may_overwrite(network, r))
+    last = next(over, None)
+    return name if last is None else _what_stays(network, last)
 
 
 def divergence(logits: Tensor, wanted: Tensor, temperature: float) -> Tensor:

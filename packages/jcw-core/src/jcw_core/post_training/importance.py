@@ -12,6 +12,7 @@ from torch import Tensor
 from jcw_core.errors import PluginError
 from jcw_core.network.channel_groups import Coupling, couple
 from jcw_core.network.graph import Network
+from jcw_core.network.operations import LAYERS
 from jcw_core.post_training.removal import damped
 
 
@@ -45,7 +46,7 @@ def l1_norms(network: Network, weights: Mapping[str, Tensor]) -> dict[str, NDArr
     """The L1 norm of the weights that write each channel, of all its layers (Li et al. 2017), (channels,) by group."""
     coupling, norms = couple(network), nothing_yet(network)
     for node in network:
-        if node.op in ("conv2d", "linear"):
+        if node.op in LAYERS:
             rows = weights[f"{node.name}.weight"].flatten(1).abs().sum(1)
             add_to_channels(coupling, node.name, rows.double().numpy(), norms)
     return norms

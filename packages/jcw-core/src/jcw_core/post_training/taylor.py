@@ -16,6 +16,7 @@ from torch import Tensor
 
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.graph import Network
+from jcw_core.network.operations import LAYERS
 from jcw_core.post_training.importance import add_to_channels, nothing_yet
 from jcw_core.training.execution import BatchNorm, execute
 
@@ -56,7 +57,7 @@ def _gates(network: Network) -> dict[str, list[str]]:
     """What a gate on the outputs of each writing layer scales: parameters by node, batch norms where they follow."""
     gates = {}
     for node in network:
-        if node.op in ("conv2d", "linear") and not network.is_depthwise(node):
+        if node.op in LAYERS and not network.is_depthwise(node):
             readers = [network[name] for name in network.consumers[node.name]]
             normed = len(readers) == 1 and readers[0].op == "batch_norm"
             where = readers[0].name if normed else node.name
