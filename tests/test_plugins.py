@@ -146,7 +146,7 @@ def test_the_commands_of_jcw_latency_use_the_plugins(installed: Path, workspace:
         (
             '"toynet"',
             '"toynot"',
-            "unknown backbone 'toynot'; there is: mobilenet_v1, mobilenet_v2, resnet18, toynet",
+            "unknown backbone 'toynot'; there is: mobilenet_v1, mobilenet_v2, resnet18, resnet50, toynet",
         ),
         ('"fastest"', '"slowest"', "unknown selection strategy 'slowest'; there is: fastest, nsga2, uniform"),
         (

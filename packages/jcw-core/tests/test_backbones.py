@@ -13,12 +13,12 @@ from core_networks import image_of, random_weights, run
 from jcw_core.backbones.family import scaled
 from jcw_core.backbones.mobilenet_v1 import mobilenet_v1
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
-from jcw_core.backbones.resnet import resnet18
+from jcw_core.backbones.resnet import resnet18, resnet50
 from jcw_core.errors import NetworkError
 from jcw_core.registry import Registry
 from jcw_core.space.space import SearchSpace
 
-NAMES = ("mobilenet_v1", "mobilenet_v2", "resnet18")
+NAMES = ("mobilenet_v1", "mobilenet_v2", "resnet18", "resnet50")
 
 
 def backbone(name: str):
@@ -29,6 +29,7 @@ def backbone(name: str):
     ("build", "parameters", "macs"),
     [
         (resnet18, 11_689_512, 1_814_073_344),
+        (resnet50, 25_557_032, 4_089_184_256),
         (mobilenet_v1, 4_231_976, 568_740_352),
         (mobilenet_v2, 3_504_872, 300_774_272),
     ],
@@ -77,6 +78,24 @@ def _torchvision_resnet18() -> Iterator[tuple[str, tuple[int, ...]]]:
     yield from (("fc.weight", (1000, 512)), ("fc.bias", (1000,)))
 
 
+def _torchvision_resnet50() -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield from _layer("conv1", 64, 3, 7, 7, norm="bn1")
+    before = 64
+    for stage, blocks in enumerate((3, 4, 6, 3), start=1):
+        inner = 32 * 2**stage
+        for block in range(blocks):
+            path = f"layer{stage}.{block}"
+            yield from _layer(f"{path}.conv1", inner, before, 1, 1, norm=f"{path}.bn1")
+            yield from _layer(f"{path}.conv2", inner, inner, 3, 3, norm=f"{path}.bn2")
+            yield from _layer(f"{path}.conv3", 4 * inner, inner, 1, 1, norm=f"{path}.bn3")
+            if block == 0:
+                yield from _layer(
+                    f"{path}.downsample.0", 4 * inner, before, 1, 1, norm=f"{path}.downsample.1"
+                )
+            before = 4 * inner
+    yield from (("fc.weight", (1000, 2048)), ("fc.bias", (1000,)))
+
+
 def _torchvision_mobilenet_v2() -> Iterator[tuple[str, tuple[int, ...]]]:
     outs = [16, 24, 24, 32, 32, 32, 64, 64, 64, 64, 96, 96, 96, 160, 160, 160, 320]
     yield from _layer("features.0.0", 32, 3, 3, 3, norm="features.0.1")
@@ -96,7 +115,12 @@ def _torchvision_mobilenet_v2() -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 @pytest.mark.parametrize(
-    ("build", "expected"), [(resnet18, _torchvision_resnet18), (mobilenet_v2, _torchvision_mobilenet_v2)]
+    ("build", "expected"),
+    [
+        (resnet18, _torchvision_resnet18),
+        (resnet50, _torchvision_resnet50),
+        (mobilenet_v2, _torchvision_mobilenet_v2),
+    ],
 )
 def test_state_dicts_of_torchvision_fit_by_name(build, expected) -> None:
     network = build()
@@ -161,7 +185,7 @@ def test_impossible_widths(width: float) -> None:
 
 
 @pytest.mark.parametrize("change", [{"num_classes": 0}, {"input_size": 0}, {"in_channels": 0}])
-@pytest.mark.parametrize("build", [resnet18, mobilenet_v1, mobilenet_v2])
+@pytest.mark.parametrize("build", [resnet18, resnet50, mobilenet_v1, mobilenet_v2])
 def test_impossible_sizes(build, change: dict[str, int]) -> None:
     with pytest.raises(NetworkError):
         build(**change)

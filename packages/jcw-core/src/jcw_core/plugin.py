@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @hookimpl
 def jcw_register_backbones() -> Sequence[Backbone]:
-    """ResNet-18, MobileNetV1 and MobileNetV2."""
+    """ResNet-18, ResNet-50, MobileNetV1 and MobileNetV2."""
     from jcw_core.backbones.mobilenet_v1 import MOBILENET_V1
     from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
-    from jcw_core.backbones.resnet import RESNET18
+    from jcw_core.backbones.resnet import RESNET18, RESNET50
 
-    return [RESNET18, MOBILENET_V1, MOBILENET_V2]
+    return [RESNET18, RESNET50, MOBILENET_V1, MOBILENET_V2]
 
 
 @hookimpl

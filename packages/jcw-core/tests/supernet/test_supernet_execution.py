@@ -14,7 +14,7 @@ from torch import Tensor
 
 from jcw_core.backbones.mobilenet_v1 import mobilenet_v1
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
-from jcw_core.backbones.resnet import resnet18
+from jcw_core.backbones.resnet import resnet18, resnet50
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.training import execution
@@ -83,7 +83,7 @@ def test_activations_in_place_change_no_value_and_no_gradient(network: Network, 
     torch.testing.assert_close((logits, gradients), (plain, plain_gradients), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("build", [resnet18, mobilenet_v1, mobilenet_v2])
+@pytest.mark.parametrize("build", [resnet18, resnet50, mobilenet_v1, mobilenet_v2])
 def test_every_activation_of_a_backbone_overwrites(build) -> None:  # type: ignore[no-untyped-def]
     network = build(width=0.25, input_size=32, num_classes=10)
     assert all(may_overwrite(network, node) for node in network if node.op in ACTIVATIONS)
