@@ -40,7 +40,10 @@ def mask_at(removal: Removal, density: float, inputs: Tensor | None = None) -> T
 
 @torch.no_grad()
 def refit(weight: Tensor, gram: Tensor, mask: Tensor) -> Tensor:
-    """Weights on ``mask`` alone whose outputs are nearest to those of ``weight``: W_S = H_SS^-1 (H W)_S.
+    """Weights on ``mask`` alone whose outputs are nearest to those of ``weight``.
+
+    With S what stays and R what goes, that is W_S = H_SS^-1 (H W)_S, or W - W_R (H^-1_RR)^-1 H^-1_R: each group
+    solves the smaller of the two systems.
 
     Args:
         weight: (out, D), dense.
@@ -50,26 +53,36 @@ def refit(weight: Tensor, gram: Tensor, mask: Tensor) -> Tensor:
     Returns:
         (out, D) float32, zero off the mask.
     """
-    system = damped(gram).float()
+    system = damped(gram)
     rows = grouped_rows(weight.float())
-    target = rows @ system
-    solved = torch.zeros_like(rows)
-    sizes = mask.sum(1)
-    order = sizes.argsort()
-    at_a_time = max(1, _BYTES // (4 * system.numel()))
-    for some in torch.split(order, at_a_time):
-        solved[some] = _solve(system, target[some], mask[some])
-    return solved.flatten(0, 1)[: len(weight)]
+    few = 2 * mask.sum(1) <= mask.shape[1]
+    fitted = torch.empty_like(rows)
+    fitted[few] = _solved(system.float(), rows[few] @ system.float(), mask[few])
+    if not few.all():
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky(system)).float()
+        kept = mask[~few]
+        lost = _solved(inverse, rows[~few], ~kept) @ inverse
+        fitted[~few] = (rows[~few] - lost) * kept[:, None]
+    return fitted.flatten(0, 1)[: len(weight)]
+
+
+def _solved(system: Tensor, target: Tensor, mask: Tensor) -> Tensor:
+    """``system`` (D, D) solved for ``target`` (G, R, D) by each group on its mask (G, D) alone; zero elsewhere."""
+    solution = torch.empty_like(target)
+    # Those of about one size together, as many as memory has room for.
+    for some in torch.split(mask.sum(1).argsort(), max(1, _BYTES // (4 * system.numel()))):
+        solution[some] = _solve(system, target[some], mask[some])
+    return solution
 
 
 def _solve(system: Tensor, target: Tensor, mask: Tensor) -> Tensor:
-    """Solve for groups (G, R, D) at a time, each on its own inputs, filled up to the most that one has."""
+    """Solve for groups at a time, each on its own inputs, filled up to the most that one has."""
     sizes = mask.sum(1)
     most = int(sizes.max()) if len(sizes) else 0
     result = torch.zeros_like(target)
     if most == 0:
         return result
-    # The inputs that stay come first; beyond a group's own number stand others, which are made to count for nothing.
+    # A group's own inputs come first; beyond their number stand others, which are made to count for nothing.
     index = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :most]
     real = torch.arange(most) < sizes[:, None]
     matrices = system[index[:, :, None], index[:, None, :]]
