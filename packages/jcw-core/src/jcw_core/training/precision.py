@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from jcw_core.training.memory import freed_memory_kept
 from jcw_core.training.options import Arithmetic
 
 
@@ -31,10 +32,11 @@ def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let torch use ``count`` threads within the block."""
+    """Let torch use ``count`` threads within the block, and what it frees again."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
-        yield
+        with freed_memory_kept():
+            yield
     finally:
         torch.set_num_threads(before)
