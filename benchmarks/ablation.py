@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 
-import torch
 from ablation_figure import draw, summary
 from ablation_models import Models
 from ablation_rows import Rows, locked
@@ -28,6 +27,7 @@ from ablation_world import World
 from harness import Row, machine, versions, write
 from pieces import Piece, command_line_of_pieces, parsed, work
 
+from jcw_core.training.precision import threads
 from jcw_kernels import chosen_isa
 
 
@@ -150,9 +150,9 @@ def _key(search: Search) -> Row:
 def main() -> None:
     """Parse the command line, do what there is time for, and show what there is."""
     args = parsed(command_line_of_pieces(__doc__, list(FULL), seeds=3))
-    torch.set_num_threads(1)
     ablation = Ablation(args)
-    failed = work(ablation.pieces, args.work / "locks", args.minutes)
+    with threads(1):
+        failed = work(ablation.pieces, args.work / "locks", args.minutes)
     rows = ablation.rows.read()
     print(summary(rows))
     if rows:

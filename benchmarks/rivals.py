@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import torch
 from ablation_models import Models
 from ablation_rows import Rows, locked
 from ablation_search import model_of
@@ -34,6 +33,7 @@ from rivals_figure import draw, summary
 from rivals_training import TRAINERS
 
 from jcw_core.supernet.calibration import recalibrate
+from jcw_core.training.precision import threads
 from jcw_kernels import chosen_isa
 
 CHOSEN_BY = {**{name: name for name in RIVALS}, "usnet": "uniform"}
@@ -130,9 +130,9 @@ def main() -> None:
     parser = command_line_of_pieces(__doc__, list(FULL), seeds=1)
     parser.add_argument("--ablation", type=Path, required=True, help="what ablation.py has written")
     args = parsed(parser)
-    torch.set_num_threads(1)
     comparison = Comparison(args)
-    failed = work(comparison.pieces, args.work / "locks", args.minutes)
+    with threads(1):
+        failed = work(comparison.pieces, args.work / "locks", args.minutes)
     rows = comparison.rows.read()
     ours = json.loads(args.ablation.read_text(encoding="utf-8"))["rows"] if args.ablation.is_file() else []
     print(summary(rows, ours))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from jcw_core.protocols import Run
@@ -17,7 +15,7 @@ from jcw_core.supernet.options import SupernetOptions
 from jcw_core.supernet.sharing import load_supernet, train_on_population
 from jcw_core.training.batches import EVALUATED, FixedImages, TrainingImages
 from jcw_core.training.module import Slimmable
-from jcw_core.training.precision import threads
+from jcw_core.training.precision import map_in_threads, threads
 
 
 class SupernetEvaluator:
@@ -85,12 +83,8 @@ class SupernetEvaluator:
             score = score_subnetwork(self._module, architecture, self._calibration, batches, arithmetic)
             return score.error if self._metric == "error" else score.loss
 
-        count = max(1, min(self._run.recipe.run.threads, len(population)))
-        with (
-            threads(1),
-            ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool,
-        ):
-            return np.array(list(pool.map(value, population)), dtype=np.float64)
+        found = map_in_threads(value, population, self._run.recipe.run.threads)
+        return np.array(found, dtype=np.float64)
 
 
 def open_evaluator(run: Run, metric: Literal["error", "loss"]) -> SupernetEvaluator:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from typing import Literal
 
@@ -24,7 +23,7 @@ from jcw_core.supernet.evaluation import score_tensors
 from jcw_core.supernet.options import SupernetOptions
 from jcw_core.training.batches import EVALUATED, FixedImages
 from jcw_core.training.execution import BatchNorm, execute
-from jcw_core.training.precision import computing, threads
+from jcw_core.training.precision import computing, map_in_threads, threads
 
 Metric = Literal["error", "loss", "distance"]
 
@@ -136,13 +135,8 @@ class PostTrainingEvaluator:
             with computing(self._arithmetic), torch.inference_mode():
                 return self._value(space.architecture(row), batches, dense)
 
-        # One thread for each, as in ``SupernetEvaluator``: several in one network wait for each other.
-        count = max(1, min(self._run.recipe.run.threads, len(population)))
-        with (
-            threads(1),
-            ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool,
-        ):
-            return np.array(list(pool.map(value, population)), dtype=np.float64)
+        found = map_in_threads(value, population, self._run.recipe.run.threads)
+        return np.array(found, dtype=np.float64)
 
     def _outputs(self, batches: FixedImages) -> list[Tensor]:
         """What the dense network makes of each batch."""

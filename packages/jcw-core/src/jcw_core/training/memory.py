@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from threading import Lock
 
 # From malloc.h, with glibc's own values.
-_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
-_KEEPING = {_M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: -1, _M_ARENA_MAX: 1}
-_USUAL = {_M_MMAP_MAX: 65536, _M_TRIM_THRESHOLD: 128 * 1024, _M_ARENA_MAX: 0}
-_SETTINGS = ("MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES")
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_KEEPING = {_M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: -1}
+_USUAL = {_M_MMAP_MAX: 65536, _M_TRIM_THRESHOLD: 128 * 1024}
+_SETTINGS = ("MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 """Variables by which users set the same; what they set stays."""
 
 _lock = Lock()
@@ -25,7 +25,10 @@ _blocks = 0
 
 @contextmanager
 def freed_memory_kept() -> Iterator[None]:
-    """Keep what is freed within the block for what is allocated next; does nothing where malloc is not glibc's."""
+    """Keep what is freed within the block for what is allocated next; does nothing where malloc is not glibc's.
+
+    Arrays of 64 MiB and more of other threads than the first are given back all the same.
+    """
     _count(1)
     try:
         yield
@@ -35,7 +38,7 @@ def freed_memory_kept() -> Iterator[None]:
 
 def _count(change: int) -> None:
     """Enter or leave one of the blocks, of which several may be open at a time, in several threads."""
-    global _blocks  # noqa: PLW0603  malloc is the process's own
+    global _blocks
     with _lock:
         _blocks += change
         if _blocks == max(change, 0):

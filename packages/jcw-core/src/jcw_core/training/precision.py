@@ -1,16 +1,21 @@
-"""``computing`` and ``threads``: precision and threads of torch for a block of code, then as they were."""
+"""Precision and threads of torch for a block of code, then as they were."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 from jcw_core.training.memory import freed_memory_kept
 from jcw_core.training.options import Arithmetic
+
+T = TypeVar("T")
+Found = TypeVar("Found")
 
 
 def computing(arithmetic: Arithmetic) -> AbstractContextManager[None]:
@@ -40,3 +45,16 @@ def threads(count: int) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+def map_in_threads(function: Callable[[T], Found], items: Collection[T], count: int) -> list[Found]:
+    """``function`` of each of ``items``, up to ``count`` at a time, each of which torch computes in one thread.
+
+    Several threads in one network wait for each other; networks beside each other do not.
+    """
+    count = max(1, min(count, len(items)))
+    with threads(1):
+        if count == 1:  # where memory that is freed is kept best
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(function, items))
