@@ -17,6 +17,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,8 @@ class Models:
 
     def _setting(self, method: str, row: np.ndarray) -> Row:
         architecture = self._context.space.architecture(row).to_dict()
-        trained = canonical(self._context.options(RetrainOptions))
+        # How many models there are changes none of them.
+        trained = canonical(replace(self._context.options(RetrainOptions), models=1))
         key = hashlib.sha256(json.dumps([architecture, trained], sort_keys=True).encode()).hexdigest()
         return {
             "method": method,
@@ -159,7 +161,11 @@ def run(args: argparse.Namespace) -> tuple[list[Row], int]:
     began, context = time.monotonic(), opened(args)
     run_stages(context, "search", lambda event: print(event.stage, event.state, event.note, flush=True))
     models = Models(context)
-    settings = list({row["model"]: row for row in models.settings()}.values())
+    # A front ends with the whole network, and near it uniform ones are the whole network, too: each is made once.
+    settings: list[Row] = []
+    for row in models.settings():
+        if row["architecture"] not in [other["architecture"] for other in settings]:
+            settings.append(row)
     found: list[Row] = []
     for row in rows_of(settings, models.measured, args.out):
         print({key: value for key, value in row.items() if key != "architecture"}, flush=True)
