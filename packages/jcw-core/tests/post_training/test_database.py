@@ -190,3 +190,30 @@ def test_files_that_are_no_databases_are_refused(tmp_path: Path) -> None:
     checkpoint.save(path, tensors, {})
     with pytest.raises(FormatError, match="format is None"):
         Database.load(path, network)
+
+
+def test_layers_that_were_ended_are_not_done_again(tmp_path: Path, rng: np.random.Generator) -> None:
+    network = small_resnet()
+    tensors, images = weights_of(network, rng), [torch.randn(16, *network.input_shape)]
+    told: list[str] = []
+
+    def report(done: int, total: int, layer: str) -> None:
+        told.append(layer)
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build(network, tensors, images, report=report, scratch=tmp_path)
+    kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert len(kept) == len(told) == 3
+    whole, again = build(network, tensors, images), build(network, tensors, images, scratch=tmp_path)
+    assert kept.items() <= {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}.items()
+    for layer, removal in whole.removals.items():
+        assert torch.equal(again.removals[layer].order, removal.order)
+        assert torch.equal(again.removals[layer].loss, removal.loss)
+    first = min(tmp_path.iterdir())
+    checkpoint.save(first, {"order": torch.ones(1, 2), "loss": torch.ones(1, 2)}, {})
+    for content in (first.read_bytes(), b""):
+        first.write_bytes(content)
+        with pytest.raises(FormatError, match=first.name):
+            build(network, tensors, images, scratch=tmp_path)

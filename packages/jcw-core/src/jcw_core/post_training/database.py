@@ -15,6 +15,7 @@ from jcw_core.network.channel_groups import couple
 from jcw_core.network.channel_order import Orders, features_in_order, permute_channels
 from jcw_core.network.graph import Network
 from jcw_core.network.operations import LAYERS
+from jcw_core.network.weight_groups import GROUP_SIZE
 from jcw_core.post_training.criteria import OBS
 from jcw_core.post_training.importance import by_importance, check_importance
 from jcw_core.post_training.rearrangement import rearranged
@@ -119,6 +120,7 @@ def build(
     importance: Importance = OBS,
     rearrange: bool = False,
     report: Callable[[int, int, str], None] = lambda done, total, detail: None,
+    scratch: Path | None = None,
 ) -> Database:
     """Collect statistics, order the channels, and order the removals of every layer.
 
@@ -129,13 +131,33 @@ def build(
         importance: by which channels are ordered.
         rearrange: put rows that want the same inputs into one weight group.
         report: told how many of how many steps are done.
+        scratch: folder that keeps each layer's order once it is found, for the same call to go on from; None for none.
+
+    Raises:
+        FormatError: what ``scratch`` keeps is damaged, or of another call.
     """
     tensors, grams = ordered(network, tensors, calibration, importance, rearrange)
     removals = {}
     for done, (layer, gram) in enumerate(grams.items(), start=1):
-        removals[layer] = removal_order(tensors[f"{layer}.weight"].flatten(1), gram)
+        weight = tensors[f"{layer}.weight"].flatten(1)
+        path = None if scratch is None else scratch / f"removal-{done}.safetensors"
+        removals[layer] = _removal(weight, gram, path)
         report(done, len(grams), layer)
     return Database(network, tensors, grams, removals)
+
+
+def _removal(weight: Tensor, gram: Tensor, path: Path | None) -> Removal:
+    """A layer's order of removal (G, D), from the file at ``path`` if it is there, else put there."""
+    if path is not None and path.is_file():
+        found, _ = checkpoint.load(path)
+        shape = (-(-weight.shape[0] // GROUP_SIZE), weight.shape[1])
+        if found.keys() != {"order", "loss"} or {tuple(t.shape) for t in found.values()} != {shape}:
+            raise FormatError(f"{path}: belongs to another layer; delete it and run again")
+        return Removal(found["order"].long(), found["loss"])
+    removal = removal_order(weight, gram)
+    if path is not None:
+        checkpoint.save(path, {"order": removal.order.to(torch.int32), "loss": removal.loss}, {})
+    return removal
 
 
 def ordered(

@@ -31,6 +31,8 @@ Metric = Literal["error", "loss", "distance"]
 def build_database(run: Run) -> None:
     """Collect what pruning needs, from the recipe's weights and its training images, and write it.
 
+    Layers that an interrupted run has ended are not done again.
+
     Raises:
         JcwError: the recipe brings no weights.
     """
@@ -45,6 +47,7 @@ def build_database(run: Run) -> None:
             run.registry.importances[options.importance],
             options.rearrange,
             lambda done, total, layer: run.progress("supernet", "layer", done, total, layer),
+            run.scratch("supernet"),
         )
     database.save(run.path(SUPERNET))
 
