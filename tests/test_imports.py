@@ -21,7 +21,7 @@ EVERYTHING = [
 ]
 ROOMS: Mapping[str, Sequence[str]] = {
     "jcw_core": (
-        "errors frozen names",
+        "errors frozen lazy names shown",
         "files options providers network",
         "space",
         "backbones",
