@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from jcw_core.backbones.resnet import RESNET18
 from jcw_core.network import Architecture, LayerProblem, NetworkBuilder, Node, couple, fuse
 from jcw_core.run.records import Candidate, ChosenModel, Front
-from jcw_core.shown import call_of, count_of
+from jcw_core.shown import call_of, count_of, html_table
 
 
 @dataclass
@@ -64,3 +65,22 @@ def test_what_is_shown_of_architectures_and_of_what_holds_them() -> None:
     model = ChosenModel("m1", architecture, None, 1.5, None, 1234, "m1.safetensors")
     assert repr(model) == "<ChosenModel 'm1': 1.5 ms predicted, 1,234 weights kept>"
     assert repr(Node("x", "relu", ("y",))) == "<Node 'x': relu(y)>"
+
+
+def test_tables_for_notebooks_are_escaped_and_small() -> None:
+    assert html_table("<a> & b", ("x<", "y"), [("<script>", 1), ("\x1b[2J", "é")]) == (
+        "<p>&lt;a&gt; &amp; b</p><table><thead><tr><th>x&lt;</th><th>y</th></tr></thead><tbody>"
+        "<tr><td>&lt;script&gt;</td><td>1</td></tr><tr><td>\\x1b[2J</td><td>é</td></tr></tbody></table>"
+    )
+    long = html_table("", ("x",), [(number,) for number in range(1031)])
+    assert long.endswith("<p>and 1,001 more</p>")
+    assert long.count("<tr>") == 31
+
+
+def test_a_network_in_a_notebook() -> None:
+    network = RESNET18.build()
+    html = network._repr_html_()
+    assert "&lt;Network &#x27;resnet18&#x27;" in html
+    assert "<tr><td>conv1</td><td>conv2d</td><td>64 x 112 x 112</td><td>118,013,952</td></tr>" in html
+    assert html.count("<tr>") == 22  # 20 convolutions, a linear layer and the heads
+    assert len(html) < 4000

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
+from html import escape
 from typing import Any
+
+from jcw_core.names import printable
+
+_ROWS_SHOWN = 30
 
 
 def call_of(value: Any) -> str:
@@ -25,3 +31,22 @@ def count_of(number: int, unit: str) -> str:
 
 def _default(one: Field[Any]) -> Any:
     return one.default_factory() if one.default_factory is not MISSING else one.default
+
+
+def html_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A small table for notebooks, of the first rows where there are many; every text is escaped.
+
+    Args:
+        title: one line that stands above it.
+        heads: of the columns.
+        rows: of as many cells each.
+    """
+    body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows[:_ROWS_SHOWN])
+    more = len(rows) - _ROWS_SHOWN
+    rest = f"<p>and {more:,} more</p>" if more > 0 else ""
+    head = f"<thead><tr>{_cells('th', heads)}</tr></thead>"
+    return f"<p>{escape(title)}</p><table>{head}<tbody>{body}</tbody></table>{rest}"
+
+
+def _cells(tag: str, row: Sequence[object]) -> str:
+    return "".join(f"<{tag}>{escape(printable(str(cell)))}</{tag}>" for cell in row)
