@@ -21,7 +21,8 @@ EVERYTHING = [
 ]
 ROOMS: Mapping[str, Sequence[str]] = {
     "jcw_core": (
-        "errors frozen names",
+        "errors frozen lazy names",
+        "frames shown",
         "files options providers network",
         "space",
         "backbones",

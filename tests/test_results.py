@@ -92,6 +92,17 @@ def test_the_page_has_what_there_is_of_the_ablation(name):
     assert [line for line in text.splitlines() if line not in PAGE] == []
 
 
+PRETRAINED = [path.stem for path in sorted(RESULTS.glob("*_pretrained.json"))]
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_the_page_has_every_pretrained_model(name):
+    summary = importlib.import_module("pretrained").summary
+    rows = read(name)["rows"]
+    assert {"dense", "joint"} < {row["method"] for row in rows}
+    assert [line for line in summary(rows).splitlines() if line not in PAGE] == []
+
+
 def test_the_readme_has_the_networks():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     cells = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import subprocess
@@ -222,6 +223,23 @@ def test_help_names_every_command(tmp_path: Path) -> None:
 
 def test_networks_lists_the_backbones(tmp_path: Path) -> None:
     assert "11,689,512" in jcw("networks", cwd=tmp_path).stdout
+
+
+def test_networks_as_json_are_a_line_each(tmp_path: Path) -> None:
+    lines = jcw("networks", "--json", cwd=tmp_path).stdout.splitlines()
+    found = {row["network"]: row for row in map(json.loads, lines)}
+    assert found["resnet18"] == {
+        "network": "resnet18",
+        "macs": 1_814_073_344,
+        "parameters": 11_689_512,
+        "groups": 12,
+        "prunable": 20,
+    }
+
+
+def test_plugins_as_json_are_a_line_each(tmp_path: Path) -> None:
+    lines = jcw("plugins", "--json", cwd=tmp_path).stdout.splitlines()
+    assert {"kind": "backbone", "name": "resnet18", "distribution": "jcw-core"} in map(json.loads, lines)
 
 
 @pytest.mark.parametrize("from_file", [False, True])

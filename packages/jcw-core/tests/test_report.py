@@ -31,6 +31,7 @@ from jcw_core.network.graph import Network
 from jcw_core.network.operations import LAYERS
 from jcw_core.network.shrink import shrink_weights
 from jcw_core.network.weight_groups import density_mask, group_norms
+from jcw_core.report.budget import excess
 from jcw_core.report.stages import ReportStage, assemble, kept_by_layer
 from jcw_core.run import records
 from jcw_core.run.context import Context
@@ -149,6 +150,20 @@ def test_show_prints_the_models(context: Context) -> None:
     assert result.exit_code == 0
     assert "m1" in result.output
     assert "10.50%" in result.output
+
+
+def test_show_as_json_has_a_line_for_each_model(context: Context) -> None:
+    ReportStage().run(context)
+    shown = CliRunner().invoke(show, [str(context.directory.root), "--json"], catch_exceptions=False)
+    rows = [json.loads(line) for line in shown.output.splitlines()]
+    report = json.loads(context.path("report.json").read_text())
+    models = [report["baseline"], *report["models"]]
+    assert [row["id"] for row in rows] == [model["id"] for model in models]
+    for row, model in zip(rows, models, strict=True):
+        over = excess(model)
+        assert row["meets_budget"] == (None if over is None else over == 0)
+        for key in ("requested_latency_ms", "measured_latency_ms", "test_error", "kept_weights"):
+            assert row[key] == model[key]
 
 
 def test_show_names_a_report_that_is_damaged(context: Context) -> None:

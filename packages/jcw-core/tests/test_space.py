@@ -17,6 +17,7 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.graph import Network
+from jcw_core.network.operations import CONVOLUTIONS
 from jcw_core.network.shrink import shrink
 from jcw_core.space.bounds import Bound, BoundError
 from jcw_core.space.space import SearchSpace, Variable, is_prunable, prunable_layers
@@ -159,7 +160,7 @@ def ancestors(network: Network, name: str) -> set[str]:
 def test_prunable_layers_are_ungrouped_ones_after_the_first(network) -> None:
     for node in network:
         grouped = node.op == "conv2d" and node.attributes["groups"] != 1
-        first = node.op == "conv2d" and "conv2d" not in ancestors(network, node.name)
+        first = node.op == "conv2d" and CONVOLUTIONS.isdisjoint(ancestors(network, node.name))
         expected = node.op in ("conv2d", "linear") and not grouped and not first
         assert is_prunable(network, node) == expected
         assert (node.name in prunable_layers(network)) == expected

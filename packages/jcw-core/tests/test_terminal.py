@@ -68,6 +68,23 @@ def test_escapes_of_names_do_not_reach_the_terminal(
         assert "\x1b" not in out
 
 
+def test_nothing_is_wrapped_or_cut_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    words = " ".join(f"word{number}" for number in range(60))
+    table = Table(words, words)
+    table.add_row(words, "x" * 300)
+    print_table(table)
+    with TerminalProgress() as progress:
+        progress.stage(StageEvent("search", "noted", 0, 1, words))
+        progress.jcw_progress(Progress("search", "generation", 2, 2, words))
+    out, err = capsys.readouterr()
+    assert out.count(words) == 3
+    assert "x" * 300 in out
+    assert err.count(words) == 2
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_escapes_of_names_do_not_reach_progress(terminal: bool) -> None:
     written = StringIO()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,15 @@ def test_profile_command(exported: Path) -> None:
     assert "conv" in result.output
 
 
+def test_profile_as_json(exported: Path) -> None:
+    arguments = ["profile", str(exported), "--rounds", "2", "--json"]
+    found = json.loads(CliRunner().invoke(kernels, arguments, catch_exceptions=False).output)
+    assert found["threads"] == 1
+    assert found["peak_gflops"] > 0
+    assert {step["layer"] for step in found["steps"]} >= {"conv"}
+    assert all(step["seconds"] > 0 for step in found["steps"])
+
+
 def test_profile_command_prints_names_as_they_are(tmp_path: Path, rng: np.random.Generator) -> None:
     plain = conv_network((3, 12, 11), 8, (3, 3), padding=(1, 1))
     network = Network.from_json(plain.to_json().replace('"conv"', '"[/x]"'))
@@ -74,6 +84,9 @@ def test_profile_command_prints_names_as_they_are(tmp_path: Path, rng: np.random
 
 def test_info_command() -> None:
     assert "scalar" in CliRunner().invoke(kernels, ["info"], catch_exceptions=False).output
+    found = json.loads(CliRunner().invoke(kernels, ["info", "--json"], catch_exceptions=False).output)
+    assert found["isa"] in found["peak_gflops"]
+    assert found["peak_gflops"]["scalar"] > 0
 
 
 @pytest.mark.parametrize("threads", [1, available_cores(), available_cores() + 1, 256])

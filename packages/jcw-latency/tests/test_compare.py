@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,3 +137,13 @@ def test_table_show_diff_and_merge(table: LatencyTable, other: LatencyTable, tmp
     compared = jcw("diff", tmp_path / "one.npz", joined)
     assert f"median ratio of {len(table.grids)} layers: 1.000" in compared
     assert "not compared: 1 in one of the tables only" in compared
+    assert max(map(len, compared.splitlines())) > 60
+    document = json.loads(jcw("show", joined, "--json"))
+    assert [network["name"] for network in document["networks"]] == ["small", "other"]
+    assert document["networks"][1]["whole"]["scale"] == 1.5
+    assert document["device"] == table.device.to_dict()
+    first = document["layers"][0]
+    assert (first["layer"], first["full_ms"]) == (table.grids[0].label, table.grids[0].ms.flat[-1])
+    assert first["points"] == {axis: len(points) for axis, points in table.grids[0].axes.items()}
+    changes = json.loads(jcw("diff", tmp_path / "one.npz", joined, "--json"))
+    assert (changes["device"], changes["in_one_only"], len(changes["changes"])) == ({}, 1, len(table.grids))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from jcw_core.cli.text import echo
+from jcw_core.cli.text import echo, echo_json
 from jcw_kernels.program import StepTime
+
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead.")
 
 
 @click.group()
@@ -23,7 +26,8 @@ def kernels() -> None:
 )
 @click.option("--isa", default="", help="Instruction set: scalar, avx2, avx512 or neon.")
 @click.option("--rounds", default=30, show_default=True, type=click.IntRange(1), help="Runs to average over.")
-def profile(model: Path, threads: int, isa: str, rounds: int) -> None:
+@_AS_JSON
+def profile(model: Path, threads: int, isa: str, rounds: int, as_json: bool) -> None:
     """Time every layer of MODEL, a model.jcw, and say what limits it."""
     from jcw_kernels._engine import copy_gbytes
     from jcw_kernels.peak import peak_gflops
@@ -32,6 +36,10 @@ def profile(model: Path, threads: int, isa: str, rounds: int) -> None:
     program = load(model, threads=threads, isa=isa)
     peak, bandwidth = peak_gflops(program.isa) * threads, copy_gbytes()
     steps = program.profile(rounds=rounds)
+    if as_json:
+        machine = {"isa": program.isa, "threads": threads, "peak_gflops": peak, "memory_gbytes": bandwidth}
+        echo_json([{**machine, "memory_bytes": program.memory_bytes, "steps": [asdict(s) for s in steps]}])
+        return
     echo(f"{model}: {program.isa}, {threads} threads, {program.memory_bytes / 1e6:.1f} MB of activations")
     click.echo(f"tile loop {peak:.0f} GFLOP/s, memory {bandwidth:.0f} GB/s")
     _print_steps(steps, peak, bandwidth)
@@ -62,12 +70,17 @@ def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> No
 
 
 @kernels.command()
-def info() -> None:
+@_AS_JSON
+def info(as_json: bool) -> None:
     """The processor, its instruction sets and their rate."""
     from jcw_kernels._engine import available_isas, chosen_isa
     from jcw_kernels.host import cpu_name
     from jcw_kernels.peak import peak_gflops
 
+    if as_json:
+        rates = {isa: peak_gflops(isa) for isa in available_isas()}
+        echo_json([{"processor": cpu_name(), "isa": chosen_isa(), "peak_gflops": rates}])
+        return
     click.echo(f"processor: {cpu_name()}")
     for isa in available_isas():
         chosen = "  (in use)" if isa == chosen_isa() else ""

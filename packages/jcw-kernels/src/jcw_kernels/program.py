@@ -14,6 +14,7 @@ from jcw_core.errors import DeviceError, FormatError, JcwError
 from jcw_core.files import atomic
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.model import Model
+from jcw_core.shown import count_of
 from jcw_kernels._engine import Engine
 from jcw_kernels.model_file import images_of, random_input, serialize
 
@@ -79,6 +80,10 @@ class Program:
                 f"a model of {len(file)} bytes takes more memory than this machine has"
             ) from None
         self._image: NDArray[np.float32] | None = None
+
+    def __repr__(self) -> str:
+        threads = count_of(self.threads, "thread")
+        return f"<Program: {self.input_shape} -> {self.outputs}, {self.isa}, {threads}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _program, (self._file, *self._asked)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from jcw_core.errors import RecipeError
 from jcw_core.options import option
+from jcw_core.shown import call_of
 
 _GRID = ("widths", "densities", "placement")
 """Keys that place the points of full grids."""
@@ -64,3 +65,6 @@ class LatencyOptions:
                 f"adaptive grids are placed by what is measured, so {given[0]} = {getattr(self, given[0])} would do "
                 "nothing; leave out one of the two"
             )
+
+    def __repr__(self) -> str:
+        return call_of(self)

@@ -55,6 +55,9 @@ class AskTell:
         self._state: State | None = None
         self._asked: _Asked | None = None
 
+    def __repr__(self) -> str:
+        return f"<AskTell of {self._search!r}; {', '.join(self._told)} told>"
+
     @property
     def is_done(self) -> bool:
         """True when there is nothing left to ask for."""

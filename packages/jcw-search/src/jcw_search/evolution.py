@@ -18,7 +18,7 @@ from jcw_search.selection import UniformSelection
 from jcw_search.state import State
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Evolution(Generations):
     """The paper's search, ready to begin; see ``Generations`` for what all searches have.
 

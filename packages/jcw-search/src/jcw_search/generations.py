@@ -67,6 +67,13 @@ class Generations(ABC):
                 f"a window needs an exact first objective, and {names[0]!r} does not say that it is; leave it out",
             )
 
+    def __repr__(self) -> str:
+        names = ", ".join(self.evaluators)
+        return (
+            f"<{type(self).__name__} of {self.space.network.name!r}: {names}; {self.generations} generations "
+            f"of {self.population}, {self.variant}>"
+        )
+
     @property
     @abstractmethod
     def strategy(self) -> str:

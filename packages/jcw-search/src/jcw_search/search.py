@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jcw_core.frames import data_frame
 from jcw_core.network.architecture import Architecture
 from jcw_core.protocols import Evaluator, Selection
+from jcw_core.shown import html_table
 from jcw_core.space.space import Population, SearchSpace
 from jcw_search.algorithms import Algorithm, make
 from jcw_search.constraints import Constraints
@@ -19,6 +21,9 @@ from jcw_search.operators import Variation
 from jcw_search.pareto import Floats, Indices
 from jcw_search.phases import Variant
 from jcw_search.state import State
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +57,32 @@ class SearchResult:
         return (
             f"<SearchResult of {self.space.network.name!r}: {len(self.front)} on the front of {', '.join(self.names)}, "
             f"{len(self.values)} evaluated>"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the front, by rising latency."""
+        rows = [
+            (row, *(f"{value:.6g}" for value in values), repr(architecture))
+            for row, values, architecture in zip(self.front, self.reported, self.architectures, strict=True)
+        ]
+        return html_table(repr(self), ("row", *self.names, "architecture"), rows)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """A row for each architecture that was evaluated.
+
+        Returns:
+            a column for each objective, in its own unit; ``on_front``, True for what is handed over; ``population``, True for
+            the last one; then ``width NAME`` in channels and ``density NAME`` as a share, for each variable of the space.
+
+        Raises:
+            JcwError: pandas is not installed.
+        """
+        rows = np.arange(len(self.values))
+        variables = enumerate(self.space.variables)
+        return data_frame(
+            {name: self.objectives[:, column] for column, name in enumerate(self.names)}
+            | {"on_front": np.isin(rows, self.front), "population": np.isin(rows, self.population)}
+            | {f"{v.kind} {v.name}": self.values[:, column] for column, v in variables}
         )
 
     @classmethod

@@ -1,4 +1,4 @@
-"""``jcw run``, ``jcw recipe``, ``jcw plugins``, ``jcw networks`` and ``jcw show``."""
+"""``jcw run`` and ``jcw show``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jcw_core.backbones.family import WIDTHS
-from jcw_core.cli.text import echo
-from jcw_core.errors import JcwError, RecipeError
-from jcw_core.names import printable
-from jcw_core.plugin_checks import build_network
+from jcw_core.cli.text import as_json, echo
+from jcw_core.errors import RecipeError
 from jcw_core.registry import Registry
 
 if TYPE_CHECKING:
@@ -95,98 +92,15 @@ def _run_name(read: Recipe, path: Path) -> str:
 
 
 @click.command()
-@click.pass_obj
-def plugins(registry: Registry) -> None:
-    """List what is installed, by kind, and what failed to load."""
-    families = (
-        registry.backbones,
-        registry.devices,
-        registry.datasets,
-        registry.objectives,
-        registry.selections,
-        registry.importances,
-        registry.exporters,
-        registry.stages,
-        registry.report_sections,
-        registry.commands,
-    )
-    for family in families:
-        click.secho(
-            f"{family.kind}s" if not family.kind.endswith("y") else f"{family.kind[:-1]}ies", bold=True
-        )
-        for name in sorted(family):
-            click.echo(f"  {name:16} {family.origins[name]}")
-    for name, reason in registry.failures.items():
-        line = " ".join(f"failed: {name}: {reason}".split())
-        click.secho(printable(line), fg="red", err=True)
-    if registry.failures:
-        raise JcwError(f"{len(registry.failures)} plugin(s) failed to load; update or uninstall them")
-
-
-@click.command()
-@click.argument("network", required=False)
-@click.option("--input-size", default=224, show_default=True, help="Height and width of the input in pixels.")
-@click.option("--classes", default=1000, show_default=True, help="Number of classes.")
-@click.option(
-    "--width", default=1.0, show_default=True, type=click.FloatRange(*WIDTHS), help="Factor on all channels."
-)
-@click.option("--json", "name", metavar="NETWORK", help="Print one network as JSON instead.")
-@click.pass_obj
-def networks(
-    registry: Registry, network: str | None, input_size: int, classes: int, width: float, name: str | None
-) -> None:
-    """List the backbones, or the layers of one.
-
-    Beside each backbone are its MACs, parameters and search dimensions.
-
-    With NETWORK, a backbone or a network's JSON file, list its layers, what a search may take from each, and
-    why some stay whole.
-    """
-    from jcw_core.cli.network_layers import describe
-    from jcw_core.network.graph import Network
-    from jcw_core.space.space import SearchSpace
-
-    def build(backbone: str) -> Any:
-        return build_network(
-            registry.backbones[backbone], num_classes=classes, width=width, input_size=input_size
-        )
-
-    if name is not None:
-        click.echo(build(name).to_json())
-        return
-    if network is not None:
-        is_file = network not in registry.backbones and Path(network).suffix == ".json"
-        for line in describe(Network.read(Path(network)) if is_file else build(network)):
-            click.echo(line)
-        return
-    click.echo(f"{'network':16}{'MACs':>16}{'parameters':>14}{'groups':>8}{'prunable':>10}")
-    for backbone, plugin in sorted(registry.backbones.items()):
-        made = build(backbone)
-        space = SearchSpace.of(made, defaults=plugin.bounds)
-        widths = sum(v.kind == "width" for v in space.variables)
-        click.echo(
-            f"{backbone:16}{made.macs:>16,}{made.parameters:>14,}{widths:>8}{space.dimensions - widths:>10}"
-        )
-
-
-@click.command()
-@click.pass_obj
-def recipe(registry: Registry) -> None:
-    """Print every key that a recipe may have, with defaults."""
-    from jcw_core.recipe.reference import describe
-
-    click.echo(describe(registry))
-
-
-@click.command()
 @click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
+@as_json
 @click.make_pass_decorator(Registry, ensure=True)
-def show(registry: Registry, run_directory: Path) -> None:
+def show(registry: Registry, run_directory: Path, as_json: bool) -> None:
     """Print the models of a finished run.
 
     RUN is its folder, e.g. runs/quickstart.
     """
-    from jcw_core.cli.text import print_table
+    from jcw_core.cli.text import echo_json, print_table
     from jcw_core.errors import FormatError
     from jcw_core.files import read_json
     from jcw_core.report.stages import FORMAT
@@ -194,6 +108,9 @@ def show(registry: Registry, run_directory: Path) -> None:
     path = run_directory / "report.json"
     report = read_json(path, kind=FORMAT)
     try:
+        if as_json:
+            echo_json(_rows(report))
+            return
         print_table(_models(report))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"{path}: not a report ({error!r}); run its recipe again") from None
@@ -210,6 +127,19 @@ def _say_summaries(registry: Registry, path: Path) -> None:
         data = report.get(section.name)
         if isinstance(section, Summarizing) and isinstance(data, dict) and (line := section.summary(data)):
             echo(line)
+
+
+def _rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is shown of each model of a report, in plain numbers; latencies in ms, errors as shares."""
+    from jcw_core.report.budget import excess
+
+    copied = ("requested_latency_ms", "predicted_latency_ms", "measured_latency_ms")
+    return [
+        {"id": row["id"], **{key: row[key] for key in copied}}
+        | {"meets_budget": None if (over := excess(row)) is None else over == 0}
+        | {key: row.get(key) for key in ("test_error", "distance", "kept_weights")}
+        for row in (report["baseline"], *report["models"])
+    ]
 
 
 def _models(report: Mapping[str, Any]) -> Table:

@@ -11,7 +11,7 @@ from importlib import metadata
 
 import click
 
-from jcw_core.cli.text import echo
+from jcw_core.cli.text import as_json, echo, echo_json
 from jcw_core.errors import JcwError
 from jcw_core.registry import Registry
 
@@ -98,15 +98,13 @@ def _host(registry: Registry) -> Finding:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line instead.")
+@as_json
 @click.pass_obj
 def doctor(registry: Registry, as_json: bool) -> None:
     """Say what this machine can do, and what is missing."""
-    import json
-
     for finding in examine(registry):
         if as_json:
-            click.echo(json.dumps(asdict(finding)))
+            echo_json([asdict(finding)])
         elif finding.found is not None:
             echo(f"  {finding.name:14}{finding.found}")
         else:

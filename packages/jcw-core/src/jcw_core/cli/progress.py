@@ -62,23 +62,21 @@ class TerminalProgress:
         place = printable(f"[{event.index + 1}/{event.total}] {event.stage}")
         if event.state == "started":
             self._started = self._reported = time.monotonic()
-            self._console.print(f"{place} ...", highlight=False, markup=False)
+            self._say(f"{place} ...")
         elif event.state == "ended":
             seconds = time.monotonic() - self._started
             self._finish()
-            self._console.print(f"{place} done in {seconds:.1f} s", highlight=False, markup=False)
+            self._say(f"{place} done in {seconds:.1f} s")
         elif event.state == "noted":
-            self._console.print(f"{place}: note: {printable(event.note)}", highlight=False, markup=False)
+            self._say(f"{place}: note: {printable(event.note)}")
         else:
-            self._console.print(f"{place} finished before", highlight=False, markup=False)
+            self._say(f"{place} finished before")
 
     @hookimpl
     def jcw_progress(self, event: ProgressEvent) -> None:
         """Advance the bar, or print a line when the last is old enough; a message is printed and stays."""
         if not event.total:
-            self._console.print(
-                f"  {event.stage}: {event.detail}", highlight=False, markup=False, soft_wrap=True
-            )
+            self._say(f"  {event.stage}: {event.detail}")
             return
         key = (event.stage, event.unit, event.total)
         if key != self._key:
@@ -97,6 +95,10 @@ class TerminalProgress:
         if not self._console.is_terminal:
             self._line(event, description)
 
+    def _say(self, line: str) -> None:
+        # Not wrapped: a terminal does that itself, and a log should have one line for each.
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
     def _finish(self) -> None:
         if self._task is not None:
             self._bars.remove_task(self._task)
@@ -110,4 +112,4 @@ class TerminalProgress:
         seconds = self._left.seconds(now)
         left = "" if seconds is None else f", {seconds:.0f} s left"
         line = f"  {printable(event.stage)}: {event.done}/{event.total} {description}{left}"
-        self._console.print(line, highlight=False, markup=False)
+        self._say(line)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import DataError
+from jcw_core.shown import count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,10 @@ class MemoryDataset:
     pixels: NDArray[np.uint8]
     labels: NDArray[np.int64]
     resize: int | None = None
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.image_shape))
+        return f"<MemoryDataset: {count_of(len(self), 'image')} of {shape}, {len(self.classes)} classes>"
 
     def __len__(self) -> int:
         return len(self.pixels)

@@ -8,6 +8,7 @@ from typing import Any
 
 from jcw_core.errors import ArchitectureError
 from jcw_core.frozen import FrozenDict
+from jcw_core.shown import count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,10 @@ class Architecture:
         object.__setattr__(self, "widths", FrozenDict(self.widths))
         object.__setattr__(self, "densities", FrozenDict(self.densities))
 
+    def __repr__(self) -> str:
+        kept = _span("widths", self.widths, "group"), _span("densities", self.densities, "layer")
+        return f"<Architecture: {', '.join(kept)}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a JSON file."""
         return {"widths": dict(self.widths), "densities": dict(self.densities)}
@@ -61,3 +66,11 @@ class Architecture:
                 f"found {str(document)[:60]}"
             ) from None
         return cls(widths, densities)
+
+
+def _span(kind: str, values: Mapping[str, float], unit: str) -> str:
+    """How many there are, and from where to where they go."""
+    if not values:
+        return f"no {kind}"
+    low, high = min(values.values()), max(values.values())
+    return f"{kind} {low:g} to {high:g} of {count_of(len(values), unit)}"

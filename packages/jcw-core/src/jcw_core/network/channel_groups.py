@@ -20,6 +20,7 @@ from jcw_core.frozen import FrozenDict
 from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.operations import CONVOLUTIONS, LAYERS, integer
+from jcw_core.shown import count_of
 
 _MOST_SEGMENTS = 2**20
 """Of all layouts together: a concat of concats repeats its inputs', so a small file could ask for any number."""
@@ -55,6 +56,11 @@ class ChannelGroup:
     layers: tuple[str, ...]
     reason: str = ""
     step: int = 1
+
+    def __repr__(self) -> str:
+        step = f" in steps of {self.step}" if self.step > 1 else ""
+        fixed = f", fixed: {self.reason}" if self.fixed else ""
+        return f"<ChannelGroup {self.name!r}: {self.channels} channels{step} of {count_of(len(self.layers), 'layer')}{fixed}>"
 
     @property
     def fixed(self) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 from jcw_core.errors import NetworkError
 from jcw_core.frozen import FrozenDict
 from jcw_core.network.node import LARGEST, Node, check_name
-from jcw_core.network.operations import CONVOLUTIONS, OPERATIONS, Shape
+from jcw_core.network.operations import CONVOLUTIONS, LAYERS, OPERATIONS, Shape
 
 __all__ = ["FORMAT", "Network", "Node"]
 
@@ -66,6 +66,16 @@ class Network:
             f"<Network {self.name!r}: {len(self.nodes)} nodes, "
             f"{self.input_shape} -> {self.shapes[self.output.name]}>"
         )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the layers that have weights, with their outputs and multiply-accumulates."""
+        title = f"{self!r}, {self.parameters:,} parameters, {self.macs:,} MACs"
+        rows = [
+            (n.name, n.op, " x ".join(map(str, self.shapes[n.name])), f"{self.node_macs(n):,}")
+            for n in self.nodes
+            if n.op in LAYERS
+        ]
+        return html_table(title, ("layer", "operation", "output", "MACs"), rows)
 
     def __reduce__(self) -> tuple[type, tuple[str, tuple[Node, ...]]]:
         # Not what was worked out and kept: another process hashes the same names to other numbers.

@@ -50,6 +50,15 @@ class FusedLayer:
     output: str
     then: FusedLayer | None = None
 
+    def __repr__(self) -> str:
+        fused = (
+            "batch_norm" if self.batch_norm else "",
+            "residual" if self.residual else "",
+            self.activation,
+        )
+        then = f", then {self.then!r}" if self.then else ""
+        return f"<FusedLayer {self.name!r}: {' + '.join(filter(None, (self.node.op, *fused)))}{then}>"
+
     @property
     def name(self) -> str:
         """The name of its operation, the first one if there are two."""

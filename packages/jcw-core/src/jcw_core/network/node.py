@@ -12,6 +12,8 @@ from jcw_core.network.operations import LARGEST_FLOAT, OPERATIONS, Attribute, At
 LARGEST = 2**24
 """Channels, pixels and features stay below it, so that no damaged file asks for absurd arrays."""
 
+_INPUTS_SHOWN = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -48,6 +50,13 @@ class Node:
         }
         told = {key: value for key, value in checked.items() if value != operation.defaults.get(key)}
         object.__setattr__(self, "attributes", FrozenDict(told))
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(self.inputs[:_INPUTS_SHOWN]) + (
+            ", ..." if len(self.inputs) > _INPUTS_SHOWN else ""
+        )
+        attributes = "".join(f", {key}={value!r}" for key, value in self.attributes.items())
+        return f"<Node {self.name!r}: {self.op}({inputs}{attributes if inputs else attributes[2:]})>"
 
 
 def check_name(kind: str, name: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from jcw_core.errors import NetworkError
+from jcw_core.shown import count_of
 
 Shape = tuple[int, ...]
 Attribute = int | float | bool | str | tuple[int, ...]
@@ -57,6 +58,10 @@ class Operation:
     buffers: Callable[[Attributes, Sequence[Shape]], dict[str, Shape]] = _no_parameters
     macs: Callable[[Attributes, Sequence[Shape]], int] = _no_macs
     defaults: Mapping[str, Attribute] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        inputs = "any number of inputs" if self.arity is None else count_of(self.arity, "input")
+        return f"<Operation of {inputs}: {', '.join(self.attributes) or 'no attributes'}>"
 
 
 def pair(attributes: Attributes, name: str) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from jcw_core.network.operations import (
     too_wide,
     transposed_size,
 )
+from jcw_core.shown import call_of
 
 _WINDOWED = CONVOLUTIONS | {"max_pool", "avg_pool"}
 _WEIGHTED = frozenset({"conv2d", "linear", "batch_norm"})
@@ -102,6 +103,9 @@ class LayerProblem:
             raise NetworkError(f"layer problem whose padding is {wide}: {self}")
         if self.then is not None:
             self._check_second(self.then)
+
+    def __repr__(self) -> str:
+        return call_of(self)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> LayerProblem:

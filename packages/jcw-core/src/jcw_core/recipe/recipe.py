@@ -14,6 +14,7 @@ from jcw_core.errors import PluginError, RecipeError
 from jcw_core.names import is_path_inside
 from jcw_core.options import TABLES, Location, Word, option, parse
 from jcw_core.providers import PLUGINS
+from jcw_core.shown import call_of
 from jcw_core.space.bounds import Bound
 
 T = TypeVar("T")
@@ -69,6 +70,9 @@ class NetworkOptions:
         if self.weights and self.file and self.file.suffix.lower() == ".onnx":
             raise RecipeError("weights and an ONNX file, which brings its own; leave weights out")
 
+    def __repr__(self) -> str:
+        return call_of(self)
+
 
 @dataclass(frozen=True, slots=True)
 class SplitOptions:
@@ -111,6 +115,11 @@ class Recipe:
     device: Choice | None
     space: SpaceOptions
     stages: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        network = self.network.backbone or self.network.module or str(self.network.file)
+        device = f", device {self.device.name!r}" if self.device else ""
+        return f"<Recipe {self.path.name!r}: network {network!r}, data {self.data.name!r}{device}>"
 
     @property
     def path(self) -> Path:

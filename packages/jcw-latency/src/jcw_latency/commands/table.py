@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from jcw_core.cli.text import echo, print_table
+from jcw_core.cli.text import echo, echo_json, print_table
 from jcw_latency.commands.arguments import PATH
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from jcw_latency.table.end_to_end import EndToEndFit
+    from jcw_latency.table.table import LatencyTable
+
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead.")
 
 
 @click.group()
@@ -23,12 +27,16 @@ def table() -> None:
 
 @table.command()
 @click.argument("file", metavar="TABLE", type=PATH)
-def show(file: Path) -> None:
+@_AS_JSON
+def show(file: Path, as_json: bool) -> None:
     """Print what TABLE was measured on, how, and what each layer costs."""
     from jcw_latency.table.compare import noise
     from jcw_latency.table.table import LatencyTable
 
     read = LatencyTable.read(file)
+    if as_json:
+        echo_json([_document(read)])
+        return
     device = read.device
     versions = ", ".join(f"{name} {version}" for name, version in device.versions.items())
     echo(f"{device.name}: {device.cpu}, {device.isa}, {device.threads} thread(s), {versions}")
@@ -50,7 +58,8 @@ def show(file: Path) -> None:
 @table.command()
 @click.argument("first", type=PATH)
 @click.argument("second", type=PATH)
-def diff(first: Path, second: Path) -> None:
+@_AS_JSON
+def diff(first: Path, second: Path, as_json: bool) -> None:
     """Hold SECOND against FIRST, layer by layer, to see a device that drifted or an engine that changed."""
     import numpy as np
 
@@ -58,11 +67,16 @@ def diff(first: Path, second: Path) -> None:
     from jcw_latency.table.table import LatencyTable
 
     one, other = LatencyTable.read(first), LatencyTable.read(second)
-    for name in ("name", "cpu", "isa", "threads", "versions"):
-        values = [getattr(t.device, name) for t in (one, other)]
-        if values[0] != values[1]:
-            echo(f"{name}: {values[0]} -> {values[1]}")
+    devices = one.device.to_dict(), other.device.to_dict()
+    changed = {
+        name: [d[name] for d in devices] for name in devices[0] if devices[0][name] != devices[1][name]
+    }
     found = compare(one, other)
+    if as_json:
+        echo_json([{"device": changed, **asdict(found)}])
+        return
+    for name, (before, after) in changed.items():
+        echo(f"{name}: {before} -> {after}")
     rows = _table("layer", "first ms", "second ms", "ratio", "lowest", "highest", "noise")
     for c in found.changes:
         ratios = (f"{value:.3f}" for value in (c.ratio, c.lowest, c.highest))
@@ -85,6 +99,30 @@ def merge(files: tuple[Path, ...], output: Path) -> None:
     joined = join([LatencyTable.read(file) for file in files])
     joined.write(output)
     echo(f"{output}: {', '.join(n.name for n in joined.networks)}, {len(joined.grids)} layers")
+
+
+def _document(table: LatencyTable) -> dict[str, Any]:
+    """A table as ``show`` prints it, in plain numbers; times in ms, the noise as a share."""
+    from jcw_latency.table.compare import noise
+
+    fits = {name: fit.to_dict() for name, fit in table.end_to_end.items()}
+    layers = [
+        {
+            "layer": grid.label,
+            "layers": list(grid.layers),
+            "points": {k: len(v) for k, v in grid.axes.items()},
+        }
+        | {"full_ms": float(grid.ms.flat[-1]), "noise": float(noise(grid)), "rounds": int(grid.rounds.max())}
+        for grid in table.grids
+    ]
+    return {
+        "device": table.device.to_dict(),
+        "networks": [
+            {"name": n.name, "input": n.input_shape, "whole": fits.get(n.name)} for n in table.networks
+        ],
+        "settings": dict(table.settings),
+        "layers": layers,
+    }
 
 
 def _curve(fit: EndToEndFit) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.network.shrink import kept_macs
+from jcw_core.shown import count_of
 from jcw_core.space.space import Population
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.profiling.networks import NetworkRuns
@@ -40,6 +41,9 @@ class Fidelity:
     points: tuple[Point, ...]
     method: str = "networks"
     slowdown: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Fidelity of {count_of(len(self.points), 'network')}, by {self.method}>"
 
     @property
     def errors(self) -> NDArray[np.float64]:

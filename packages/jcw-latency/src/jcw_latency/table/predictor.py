@@ -85,6 +85,9 @@ class Breakdown:
     layers: Mapping[str, float]
     overhead_ms: float
 
+    def __repr__(self) -> str:
+        return f"<Breakdown of {self.total_ms:.6g} ms: {len(self.layers)} layers, overhead {self.overhead_ms:.6g} ms>"
+
     @property
     def total_ms(self) -> float:
         """What ``predict`` says."""
@@ -111,6 +114,9 @@ class LatencyPredictor:
             grid = table.grid(space.network, layer)
             along = {axis: coordinates[layer.name][axis] for axis in grid.axes}
             self._layers.append(_Layer(layer.name, grid, along))
+
+    def __repr__(self) -> str:
+        return f"<LatencyPredictor of {self.space.network.name!r}: {len(self._layers)} layers>"
 
     def predict(self, population: Population) -> Array:
         """Latency of each architecture.

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError, FormatError, JcwError
+from jcw_core.frames import data_frame
 from jcw_core.network.graph import Network
 from jcw_core.network.layers import FusedLayer, problem_of
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.problem_text import describe
 from jcw_core.protocols import DeviceInfo
+from jcw_core.shown import html_table
 from jcw_latency.table import npz
 from jcw_latency.table.axes import AXES, full_size, layer_axes
 from jcw_latency.table.end_to_end import EndToEndFit
 from jcw_latency.table.text import unprintable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = "jcw-table/1"
 _REMEDY = "profile again with `jcw profile`"
@@ -72,6 +77,21 @@ class LayerGrid:
                     f"expected 0 to {full_size(self.problem, axis):g}"
                 )
 
+    def points(self) -> dict[str, NDArray[Any]]:
+        """The columns of ``LatencyTable.to_dataframe``, with a row for each point that was measured."""
+        measured = self.rounds > 0
+        index = np.argwhere(measured)
+        size = len(index)
+        columns: dict[str, NDArray[Any]] = {
+            "layer": np.full(size, self.label, dtype=object),
+            "layers": np.full(size, ", ".join(self.layers), dtype=object),
+            **{axis: np.full(size, np.nan) for axis in AXES},
+            **{name: getattr(self, name)[measured] for name in _ARRAYS},
+        }
+        for column, (axis, positions) in enumerate(self.axes.items()):
+            columns[axis] = np.array(positions)[index[:, column]]
+        return columns
+
     @property
     def label(self) -> str:
         """The layer in a few words."""
@@ -99,6 +119,28 @@ class LatencyTable:
 
     def __repr__(self) -> str:
         return f"<LatencyTable of {self._made_for()} on {self.device.name!r}: {len(self.grids)} layers>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what each whole layer costs, and how many points of it were measured."""
+        device = self.device
+        title = f"{self!r}: {device.cpu}, {device.isa}, {device.threads} thread(s)"
+        rows = [(grid.label, grid.ms.size, f"{grid.ms.flat[-1]:.4f}") for grid in self.grids]
+        return html_table(title, ("layer", "points", "full ms"), rows)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """A row for each point that was measured.
+
+        Returns:
+            the columns ``layer`` (its problem in words), ``layers`` (the names of the only ones it stands for), a position along each axis (``in``, ``out`` and ``channels`` in
+            channels, ``density`` as a share; NaN where a layer has one size on that axis), ``ms``, ``spread_ms`` and
+            ``rounds``, see ``LayerGrid``.
+
+        Raises:
+            JcwError: pandas is not installed.
+        """
+        parts = [grid.points() for grid in self.grids]
+        names = ("layer", "layers", *AXES, *_ARRAYS)
+        return data_frame({name: np.concatenate([part[name] for part in parts]) for name in names})
 
     def grid(self, network: Network, layer: FusedLayer) -> LayerGrid:
         """The grid of one layer of a network.

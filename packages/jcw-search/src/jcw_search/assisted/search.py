@@ -22,7 +22,7 @@ from jcw_search.pareto import Floats, Indices, non_dominated
 from jcw_search.state import State
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class AssistedSearch(Generations):
     """The search by models, ready to begin; see ``Generations`` for what all searches have."""
 

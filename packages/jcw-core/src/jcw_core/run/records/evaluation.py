@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from jcw_core.errors import FormatError
 from jcw_core.files import read_json, write_json
 from jcw_core.run.records.values import is_amount, is_count, row_of
+from jcw_core.shown import count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,9 @@ class Evaluation:
 
     models: Mapping[str, ModelScore]
     against: Literal["labels", "dense"] = "labels"
+
+    def __repr__(self) -> str:
+        return f"<Evaluation of {count_of(len(self.models), 'model')} against {self.against}>"
 
     def write(self, path: Path) -> None:
         """Write ``evaluation.json``."""

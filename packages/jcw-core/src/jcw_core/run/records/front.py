@@ -12,6 +12,7 @@ from jcw_core.files import read_json, write_json
 from jcw_core.names import is_text
 from jcw_core.network.architecture import Architecture
 from jcw_core.run.records.values import is_finite
+from jcw_core.shown import count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class Candidate:
     architecture: Architecture
     objectives: Mapping[str, float]
     estimates: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name} {value:.6g}" for name, value in self.objectives.items())
+        return f"<Candidate: {values or 'no objectives'}; {self.architecture!r}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,10 @@ class Front:
     units: Mapping[str, str]
     candidates: Sequence[Candidate]
     search: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        candidates = count_of(len(self.candidates), "candidate")
+        return f"<Front of {self.network!r}: {candidates} by {', '.join(self.units)}>"
 
     def write(self, path: Path) -> None:
         """Write ``front.json``."""

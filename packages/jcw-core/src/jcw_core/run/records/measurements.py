@@ -11,6 +11,7 @@ from jcw_core.errors import DeviceError, FormatError
 from jcw_core.files import read_json, write_json
 from jcw_core.protocols.devices import DeviceInfo
 from jcw_core.run.records.values import is_amount, is_count, row_of
+from jcw_core.shown import count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,9 @@ class Measurements:
     device: DeviceInfo
     models: Mapping[str, ModelTimes | None]
     fidelity: Any = None
+
+    def __repr__(self) -> str:
+        return f"<Measurements of {count_of(len(self.models), 'model')} on {self.device.name!r}>"
 
     def write(self, path: Path) -> None:
         """Write ``measurements.json``."""

@@ -42,6 +42,11 @@ class ChosenModel:
     kept_weights: int
     weights: str
 
+    def __repr__(self) -> str:
+        times = {"requested": self.requested_latency_ms, "predicted": self.predicted_latency_ms}
+        shown = "".join(f"{ms:.6g} ms {kind}, " for kind, ms in times.items() if ms is not None)
+        return f"<ChosenModel {self.id!r}: {shown}{self.kept_weights:,} weights kept>"
+
     @staticmethod
     def write_all(path: Path, models: Sequence[ChosenModel]) -> None:
         """Write ``models/index.json``."""
