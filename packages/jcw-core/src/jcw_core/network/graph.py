@@ -18,6 +18,7 @@ from jcw_core.errors import NetworkError
 from jcw_core.frozen import FrozenDict
 from jcw_core.network.node import LARGEST, Node, check_name
 from jcw_core.network.operations import CONVOLUTIONS, LAYERS, OPERATIONS, Shape
+from jcw_core.shown import html_table
 
 __all__ = ["FORMAT", "Network", "Node"]
 
