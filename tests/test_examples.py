@@ -39,7 +39,8 @@ def test_no_label_is_looked_at_and_no_image_that_is_scored(name: str) -> None:
     recipe, _ = read(next(path for path in EXAMPLES if path.stem == name))
     assert (recipe.data.options.train_classes, recipe.data.options.test_classes) == ("::2", "1::2")
     assert recipe.stages["search"].objectives == ("latency", "distance")
-    assert recipe.stages["retrain"].distillation.labels == 0
+    retrain = recipe.stages["retrain"]
+    assert [phase.epochs for phase in (retrain.pretrain, retrain.admm, retrain.finetune)] == [0, 0, 0]
 
 
 def test_transfer_trains_on_what_the_search_does_not_see() -> None:

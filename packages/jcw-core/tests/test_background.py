@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from jcw_core.cli import background
 
 LEAVING = """
 import atexit, threading
@@ -38,3 +41,17 @@ def test_a_call_in_progress_spares_the_process_the_interpreters_end(hangs: bool,
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (3, expected, "")
+
+
+def test_an_interrupt_while_a_thread_begins_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one reaches the condition on which ``Thread.start`` waits while it takes its lock back."""
+
+    class Interrupted(threading.Condition):
+        def _acquire_restore(self, state: object) -> None:
+            raise KeyboardInterrupt
+
+    began = threading.Event()
+    began._cond = Interrupted(threading.Lock())  # type: ignore[attr-defined]
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: began.wait(0.01))
+    with pytest.raises(KeyboardInterrupt):
+        background.start(lambda: None)

@@ -15,7 +15,13 @@ _NAME = "jcw-background"
 def start(call: Callable[[], None]) -> threading.Thread:
     """Call in a thread that can be left behind."""
     thread = threading.Thread(target=call, name=_NAME, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:
+        # Interrupted once more while it takes back a lock after waiting, which it then releases without having it.
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
     return thread
 
 
