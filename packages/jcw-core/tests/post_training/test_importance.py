@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from core_networks import small_resnet
 from numpy.typing import NDArray
 from post_training_samples import NETWORKS, outputs, random_images, random_tensors
-from supernet_samples import depthwise, residual
+from supernet_samples import depthwise, residual, transposed
 
 from jcw_core.errors import PluginError
 from jcw_core.network.architecture import Architecture
@@ -78,7 +78,9 @@ def test_l1_norms_and_scales_are_sums_over_all_that_writes_a_channel(network: Ne
         np.testing.assert_allclose(scales[name], gammas if norm_nodes else rows, rtol=1e-5)
 
 
-@pytest.mark.parametrize("build_network", [small_resnet, depthwise], ids=["residual", "depthwise"])
+@pytest.mark.parametrize(
+    "build_network", [small_resnet, depthwise, transposed], ids=["residual", "depthwise", "transposed"]
+)
 def test_taylor_is_the_square_of_how_the_loss_changes_as_a_gate_closes(build_network: object) -> None:
     network: Network = build_network()  # type: ignore[operator]
     tensors, images = random_tensors(network, 7), random_images(network, 6)
@@ -90,7 +92,7 @@ def test_taylor_is_the_square_of_how_the_loss_changes_as_a_gate_closes(build_net
     def loss(group: str, channel: int, gate: float) -> float:
         gated = {name: tensor.clone() for name, tensor in exact.items()}
         for layer in couple(network).groups[group].layers:
-            if network.is_depthwise(network[layer]):
+            if network[layer].attributes.get("groups", 1) > 1:  # depthwise: the layer before has the gate
                 continue
             norms = [r for r in network.consumers[layer] if network[r].op == "batch_norm"]
             for key in ("weight", "bias"):

@@ -17,7 +17,7 @@ from typing import Any
 from jcw_core.errors import NetworkError
 from jcw_core.frozen import FrozenDict
 from jcw_core.network.node import LARGEST, Node, check_name
-from jcw_core.network.operations import CONVOLUTIONS, LAYERS, OPERATIONS, Shape
+from jcw_core.network.operations import LAYERS, OPERATIONS, Shape
 from jcw_core.shown import html_table
 
 __all__ = ["FORMAT", "Network", "Node"]
@@ -181,7 +181,7 @@ class Network:
 
     def is_depthwise(self, node: Node) -> bool:
         """True for a convolution that is grouped channel by channel, with one output for each input."""
-        if node.op not in CONVOLUTIONS:
+        if node.op != "conv2d":
             return False
         inputs = self.shapes[node.inputs[0]][0]
         return node.attributes["groups"] == node.attributes["out_channels"] == inputs != 1

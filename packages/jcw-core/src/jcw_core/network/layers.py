@@ -116,11 +116,7 @@ def _host(network: Network, node: Node, layers: list[FusedLayer], made: dict[str
 
 def _is_second(network: Network, layer: FusedLayer, node: Node) -> bool:
     """True for a depthwise convolution that an engine may run together with the layer before it."""
-    if (
-        node.op != "conv2d"
-        or not network.is_depthwise(node)
-        or pair(node.attributes, "kernel_size") == (1, 1)
-    ):
+    if not network.is_depthwise(node) or pair(node.attributes, "kernel_size") == (1, 1):
         return False
     if layer.node.op != "conv2d" or layer.residual is not None or layer.then is not None:
         return False
