@@ -49,10 +49,48 @@ document.body.append(result);
 """
 
 
-def laid_out(page: str, width: int, folder: Path) -> dict[str, Any]:
+CONTRAST = """
+<script>
+const rgb = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+const luminance = text => rgb(text).map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+const behind = getComputedStyle(document.body).backgroundColor, seen = {page: behind, texts: 0, faint: []};
+for (const details of document.querySelectorAll("details")) details.open = true;
+for (const button of document.querySelectorAll(".copy")) button.hidden = false;
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const owner = walker.currentNode.parentElement, style = getComputedStyle(owner);
+  if (!walker.currentNode.data.trim() || owner.closest("script, title, style")) continue;
+  const colour = owner.closest("svg") ? style.fill : style.color, pair = [luminance(colour), luminance(behind)].sort();
+  seen.texts += 1;
+  if ((pair[1] + 0.05) / (pair[0] + 0.05) < 4.5) seen.faint.push([walker.currentNode.data, colour]);
+}
+const result = document.createElement("pre");
+result.id = "found";
+result.textContent = JSON.stringify(seen);
+document.body.append(result);
+</script>
+"""
+
+SORT = """
+<script>
+const table = document.querySelector("table.sortable"), head = table.tHead.rows[0].cells[3], first = [];
+const note = () => first.push([head.getAttribute("aria-sort"), [...table.tBodies[0].rows].map(row => row.cells[3].dataset.value)]);
+for (const _ of [1, 2]) { head.querySelector("button").click(); note(); }
+const copy = document.querySelector(".copy");
+copy.click();
+const result = document.createElement("pre");
+result.id = "found";
+result.textContent = JSON.stringify({sorted: first, hidden: copy.hidden, selected: getSelection().toString()});
+document.body.append(result);
+</script>
+"""
+
+
+def laid_out(page: str, width: int, folder: Path, probe: str = PROBE) -> dict[str, Any]:
     """What the probe sees of a page in a window of so many pixels."""
     path = folder / f"page{width}.html"
-    path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    path.write_text(page.replace("</body>", f"{probe}</body>"), encoding="utf-8")
     command = [
         "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
         f"--user-data-dir={folder / 'browser'}", f"--window-size={width},2000", "--dump-dom", path.as_uri(),
@@ -96,6 +134,27 @@ def test_nothing_is_cut_off_on_paper(page: str, tmp_path: Path) -> None:
     assert found["outside"] == []
     assert found["page"] <= found["window"] == PAPER
     assert all(table["right"] <= PAPER for table in found["tables"])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_texts_stand_out_from_the_page(page: str, scheme: str, tmp_path: Path) -> None:
+    """A contrast of 4.5 at least, as WCAG 2 asks of small letters."""
+    assert "prefers-color-scheme: dark" in page
+    wanted = "not all" if scheme == "light" else "all"
+    found = laid_out(page.replace("(prefers-color-scheme: dark)", wanted), 1000, tmp_path, CONTRAST)
+    assert found["page"] == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")
+    assert found["texts"] > 100
+    assert found["faint"] == []
+
+
+def test_a_click_sorts_the_table_or_copies_a_command(page: str, tmp_path: Path) -> None:
+    found = laid_out(page, 1000, tmp_path, SORT)
+    (up, rising), (down, falling) = found["sorted"]
+    assert (up, down) == ("ascending", "descending")
+    assert [float(value) for value in rising] == sorted(map(float, rising))
+    assert falling == rising[::-1]
+    assert not found["hidden"]
+    assert found["selected"].startswith("jcw predict-image models/")
 
 
 ALPHABETS = (

@@ -40,3 +40,13 @@ def error_head(report: Mapping[str, Any]) -> str:
     if report["baseline"]["test_error"] is None:
         return "test distance"
     return "other than dense" if report.get("scored_against") == "dense" else "test error"
+
+
+def measured(model: Mapping[str, Any]) -> str:
+    """What a model is judged by: its error, or its distance from the dense network's outputs without classes."""
+    return "error" if model["test_error"] is not None else "distance"
+
+
+def measure(report: Mapping[str, Any]) -> str:
+    """What the models of a report are judged by, as its dense network is."""
+    return measured(report["baseline"])

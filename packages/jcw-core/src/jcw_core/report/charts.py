@@ -13,10 +13,14 @@ from typing import Literal
 
 import numpy as np
 
+from jcw_core.report.labels import names
 from jcw_core.report.svg import Frame, Legend, drawing, shortened, span, text_width
 
 _INDENT = 62
 """Where legends begin, pixels."""
+
+_LIMIT = 3
+"""Index of the colour of limits."""
 
 _HIGHEST = 1e300
 """Points at or beyond it are left out: the ends of an axis must be numbers, too."""
@@ -27,6 +31,8 @@ svg.chart text { fill: currentColor; } svg.chart .grid { stroke: currentColor; o
 svg.chart .axis { stroke: currentColor; opacity: .6; }
 svg.chart .line { fill: none; stroke-width: 1.8; } svg.chart .dot { stroke: none; opacity: .85; }
 svg.chart .guide { stroke: currentColor; stroke-dasharray: 4 4; opacity: .5; fill: none; }
+svg.chart .name { paint-order: stroke; stroke: var(--page, Canvas); stroke-width: 3px; }
+svg.chart .limit { stroke: #c11574; stroke-dasharray: 3 4; fill: none; }
 svg.chart .s0 { --c: #2563eb; } svg.chart .s1 { --c: #dc6803; } svg.chart .s2 { --c: #0e9384; }
 svg.chart .s3 { --c: #c11574; } svg.chart .s4 { --c: #6938ef; } svg.chart .s5 { --c: #667085; }
 svg.chart .dot, svg.chart .bar { fill: var(--c); } svg.chart .line { stroke: var(--c); }
@@ -45,6 +51,7 @@ class Series:
         kind: separate points, a line, or a line with its points.
         titles: tooltip of each point; x and y by default.
         colour: index of a colour; its place among the series by default.
+        names: what stands beside each point; nothing by default.
     """
 
     label: str
@@ -52,6 +59,7 @@ class Series:
     kind: Literal["points", "line", "both"] = "points"
     titles: Sequence[str] = ()
     colour: int | None = None
+    names: Sequence[str] = ()
 
 
 def plot(
@@ -63,6 +71,7 @@ def plot(
     height: int = 360,
     diagonal: bool = False,
     from_zero: bool = False,
+    limits: tuple[str, Sequence[float]] = ("", ()),
 ) -> str:
     """Points and lines over two linear axes.
 
@@ -70,17 +79,34 @@ def plot(
         series: drawn in order.
         diagonal: draw the line where y equals x.
         from_zero: let both axes begin at zero.
+        limits: name in the legend and values of x, each a dashed line from bottom to top.
     """
     points = [p for s in series for p in s.points if all(map(_can_be_drawn, p))]
     if not points:
         return "<p>No data.</p>"
-    legend = Legend([(s.label, _colour(s, i)) for i, s in enumerate(series)], _INDENT, width)
-    frame = Frame.around(points, width, height, from_zero=from_zero, square=diagonal, head=legend.height)
+    bounds = [x for x in limits[1] if _can_be_drawn(x)]
+    entries = [(s.label, _colour(s, i)) for i, s in enumerate(series)]
+    legend = Legend(entries + [(limits[0], _LIMIT)] * bool(bounds), _INDENT, width)
+    corners = points + [(x, points[0][1]) for x in bounds]
+    if from_zero:  # what is largest does not touch the edge
+        corners.append((1.02 * max(0.0, *(x for x, _ in corners)), 1.02 * max(0.0, *(y for _, y in corners))))
+    frame = Frame.around(corners, width, height, from_zero=from_zero, square=diagonal, head=legend.height)
     body = [frame.axes(x_label, y_label), legend.draw()]
     if diagonal:
         low, high = frame.x_ticks[0], frame.x_ticks[-1]
         body.append(f'<path class="guide" d="M{frame.at(low, low)} L{frame.at(high, high)}"/>')
+    body += [
+        f'<path class="limit" d="M{frame.x(x):.1f} {frame.top} V{frame.bottom}"><title>{escape(limits[0])}: {x:.4g}</title></path>'
+        for x in bounds
+    ]
     body += [_marks(one, frame, _colour(one, index)) for index, one in enumerate(series)]
+    body.append(
+        names(
+            _named(series),
+            [p for s in series if s.kind != "line" for p in s.points if all(map(_can_be_drawn, p))],
+            frame,
+        )
+    )
     return drawing(body, width, height, f"{y_label} against {x_label}")
 
 
@@ -142,6 +168,12 @@ def _can_be_drawn(value: float) -> bool:
 
 def _colour(series: Series, index: int) -> int:
     return index if series.colour is None else series.colour
+
+
+def _named(series: Sequence[Series]) -> list[tuple[float, float, str]]:
+    """Points that have a name, and can be drawn."""
+    pairs = (pair for s in series for pair in zip(s.points, s.names, strict=False))
+    return [(*point, name) for point, name in pairs if all(map(_can_be_drawn, point))]
 
 
 def _marks(series: Series, frame: Frame, colour: int) -> str:

@@ -13,6 +13,7 @@ from jcw_core.network.graph import Network
 from jcw_core.network.shrink import kept_macs
 from jcw_core.protocols import Run
 from jcw_core.report.budget import excess
+from jcw_core.report.facts import facts
 from jcw_core.run import records
 from jcw_core.space.whole import fixed_layers, layers_of, unpruned_layers
 
@@ -66,6 +67,7 @@ def assemble(run: Run) -> dict[str, Any]:
         )
     report: dict[str, Any] = {
         "format": FORMAT,
+        "made": facts(run),
         "device": measurements.device.to_dict(),
         "network": run.network.name,
         "dataset": run.recipe.data.name,

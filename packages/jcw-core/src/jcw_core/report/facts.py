@@ -1,0 +1,58 @@
+"""How a report came about: date, recipe, seed, machine and versions."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from jcw_core.protocols import Run
+
+_PACKAGES = ("jcw-core", "jcw-latency", "jcw-search", "jcw-retrain", "jcw-kernels", "numpy", "torch")
+
+
+def facts(run: Run) -> dict[str, Any]:
+    """JSON-ready: ``date`` (UTC, when the report was written), ``recipe``, ``seed`` and ``versions`` by package."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "recipe": run.recipe.path.name,
+        "seed": run.recipe.run.seed,
+        "versions": {"Python": platform.python_version(), **dict(_versions())},
+    }
+
+
+def _versions() -> Iterable[tuple[str, str]]:
+    for name in _PACKAGES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:  # each is useful without the others
+            continue
+
+
+def table(report: Mapping[str, Any]) -> str:
+    """The facts as HTML, a row each.
+
+    Args:
+        report: as in ``report.json``.
+    """
+    made, device = report["made"], report["device"]
+    versions = {**made["versions"], **device["versions"]}
+    rows = {
+        "Date": made["date"].replace("T", " ").replace("+00:00", " UTC"),
+        "Recipe": made["recipe"],
+        "Seed": made["seed"],
+        "Device": f"{device['name']}: {device['cpu']}, {device['isa']}, {device['threads']} thread(s)",
+        "Test images": "-" if report["images"] is None else report["images"],
+        "Versions": _listed(versions),
+    }
+    body = "".join(
+        f'<tr><th scope="row">{name}</th><td>{escape(str(value))}</td></tr>' for name, value in rows.items()
+    )
+    return f'<table class="facts"><tbody>{body}</tbody></table>'
+
+
+def _listed(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items()) or "-"
