@@ -61,7 +61,7 @@ const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (walker.nextNode()) {
   const owner = walker.currentNode.parentElement, style = getComputedStyle(owner);
   if (!walker.currentNode.data.trim() || owner.closest("script, title, style")) continue;
-  const colour = owner.closest("svg") ? style.fill : style.color, pair = [luminance(colour), luminance(behind)].sort();
+  const colour = owner.closest("svg") ? style.fill : style.color, pair = [luminance(colour), luminance(behind)].sort((a, b) => a - b);
   seen.texts += 1;
   if ((pair[1] + 0.05) / (pair[0] + 0.05) < 4.5) seen.faint.push([walker.currentNode.data, colour]);
 }
