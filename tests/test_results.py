@@ -83,8 +83,9 @@ def test_the_page_has_every_row(rows):
 @pytest.mark.parametrize("name", ["ablation", "rivals"])
 def test_the_page_has_what_there_is_of_the_ablation(name):
     if not (RESULTS / f"{name}.json").is_file():
-        assert "of the second there are no rows" in PAGE
+        assert f"of `{name}.json` there are no rows" in PAGE
         return
+    assert f"of `{name}.json` there are no rows" not in PAGE
     rows, ours = read(name)["rows"], read("ablation")["rows"]
     summary = importlib.import_module(f"{name}_figure").summary
     text = summary(rows) if name == "ablation" else summary(rows, ours)

@@ -25,7 +25,6 @@ PAPER = 718
 """Pixels between the margins of A4."""
 
 PROBE = """
-<script>
 for (const details of document.querySelectorAll("details")) details.open = true;
 const found = {window: innerWidth, page: document.documentElement.scrollWidth, texts: 0, outside: [], tables: []};
 for (const chart of document.querySelectorAll("svg")) {
@@ -41,16 +40,10 @@ for (const area of document.querySelectorAll(".scroll")) {
   const table = area.querySelector("table");
   found.tables.push({hidden: area.scrollWidth - area.clientWidth, right: table.getBoundingClientRect().right});
 }
-const result = document.createElement("pre");
-result.id = "found";
-result.textContent = JSON.stringify(found);
-document.body.append(result);
-</script>
 """
 
 
 CONTRAST = """
-<script>
 const rgb = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
 const luminance = text => rgb(text).map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
   .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
@@ -65,32 +58,31 @@ while (walker.nextNode()) {
   seen.texts += 1;
   if ((pair[1] + 0.05) / (pair[0] + 0.05) < 4.5) seen.faint.push([walker.currentNode.data, colour]);
 }
-const result = document.createElement("pre");
-result.id = "found";
-result.textContent = JSON.stringify(seen);
-document.body.append(result);
-</script>
+const found = seen;
 """
 
 SORT = """
-<script>
 const table = document.querySelector("table.sortable"), head = table.tHead.rows[0].cells[3], first = [];
 const note = () => first.push([head.getAttribute("aria-sort"), [...table.tBodies[0].rows].map(row => row.cells[3].dataset.value)]);
 for (const _ of [1, 2]) { head.querySelector("button").click(); note(); }
 const copy = document.querySelector(".copy");
 copy.click();
+const found = {sorted: first, hidden: copy.hidden, selected: getSelection().toString()};
+"""
+
+
+ANSWER = """
 const result = document.createElement("pre");
 result.id = "found";
-result.textContent = JSON.stringify({sorted: first, hidden: copy.hidden, selected: getSelection().toString()});
+result.textContent = JSON.stringify(found);
 document.body.append(result);
-</script>
 """
 
 
 def laid_out(page: str, width: int, folder: Path, probe: str = PROBE) -> dict[str, Any]:
-    """What the probe sees of a page in a window of so many pixels."""
+    """What ``found`` is after ``probe`` on a page in a window of so many pixels."""
     path = folder / f"page{width}.html"
-    path.write_text(page.replace("</body>", f"{probe}</body>"), encoding="utf-8")
+    path.write_text(page.replace("</body>", f"<script>{probe}{ANSWER}</script></body>"), encoding="utf-8")
     command = [
         "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
         f"--user-data-dir={folder / 'browser'}", f"--window-size={width},2000", "--dump-dom", path.as_uri(),

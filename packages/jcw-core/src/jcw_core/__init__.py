@@ -45,8 +45,4 @@ __all__ = [*_HOMES]
 
 if not TYPE_CHECKING:
     # The command imports this package first, and an interrupt should have its one line before anything slow comes.
-    __getattr__ = lazily(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -7,15 +7,18 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package whose import has to stay cheap; it also finds ``__version__``.
+def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """The ``__getattr__`` and the ``__dir__`` of a package whose import has to stay cheap.
+
+    They know ``__version__``, too.
 
     Args:
         package: its name; that of its distribution has hyphens for underscores.
         homes: the module in which each name is defined.
 
     Returns:
-        a function of a name. It raises ``AttributeError`` for what is neither in ``homes`` nor the version.
+        a function of a name, which raises ``AttributeError`` for what is neither in ``homes`` nor the version; and one
+        that lists all names.
     """
 
     def find(name: str) -> object:
@@ -30,4 +33,7 @@ def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes, "__version__"})
+
+    return find, names

@@ -1,4 +1,8 @@
-"""Which package to install for a name that is not there: the packages beside jcw-core bring these."""
+"""Which package to install for a name that is not there, and which version is installed."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
 
 PLUGINS = {
     "supernet": "jcw-core[supernet]",
@@ -22,7 +26,7 @@ PLUGINS = {
     "nsga2": "jcw-search",
     "retrain": "jcw-retrain",
 }
-"""By name of a plugin, or of a table of a recipe."""
+"""What the packages beside jcw-core bring, by name of a plugin, or of a table of a recipe."""
 
 COMMANDS = {
     "profile": "jcw-latency",
@@ -34,3 +38,11 @@ COMMANDS = {
     "search": "jcw-retrain",
 }
 """By name of a command of ``jcw``."""
+
+
+def installed_version(distribution: str) -> str | None:
+    """The version of a distribution; None where it is not installed."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import click
 
-from jcw_core.cli.text import echo, echo_json
+from jcw_core.cli.text import as_json_object, echo, echo_json
 from jcw_kernels.program import StepTime
-
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead.")
 
 
 @click.group()
@@ -26,7 +24,7 @@ def kernels() -> None:
 )
 @click.option("--isa", default="", help="Instruction set: scalar, avx2, avx512 or neon.")
 @click.option("--rounds", default=30, show_default=True, type=click.IntRange(1), help="Runs to average over.")
-@_AS_JSON
+@as_json_object
 def profile(model: Path, threads: int, isa: str, rounds: int, as_json: bool) -> None:
     """Time every layer of MODEL, a model.jcw, and say what limits it."""
     from jcw_kernels._engine import copy_gbytes
@@ -70,7 +68,7 @@ def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> No
 
 
 @kernels.command()
-@_AS_JSON
+@as_json_object
 def info(as_json: bool) -> None:
     """The processor, its instruction sets and their rate."""
     from jcw_kernels._engine import available_isas, chosen_isa

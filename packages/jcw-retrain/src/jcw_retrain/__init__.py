@@ -31,8 +31,4 @@ __all__ = [*_HOMES]
 
 if not TYPE_CHECKING:
     # Half of them need torch, which takes seconds; commands and plugins are listed without it.
-    __getattr__ = lazily(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -9,18 +9,19 @@ from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.space.bounds import Bound
 
-RESNET18_BOUNDS = (
+_COMMON_BOUNDS = (
     Bound("conv1", width=0.5, density=1.0),
     Bound("fc", width=1.0, density=0.3),
     Bound("layer?.?.downsample.0", width=0.5, density=0.3),
+)
+RESNET18_BOUNDS = (
+    *_COMMON_BOUNDS,
     Bound("layer?.?.conv2", width=0.5, density=0.2),  # writes the residual stream
     Bound("layer[234].0.conv1", width=0.25, density=0.2),  # strided
     Bound("layer?.?.conv1", width=0.25, density=0.1),
 )
 RESNET50_BOUNDS = (
-    Bound("conv1", width=0.5, density=1.0),
-    Bound("fc", width=1.0, density=0.3),
-    Bound("layer?.?.downsample.0", width=0.5, density=0.3),
+    *_COMMON_BOUNDS,
     Bound("layer?.?.conv3", width=0.5, density=0.2),  # writes the residual stream
     Bound("layer[234].0.conv2", width=0.25, density=0.2),  # strided
     Bound("layer?.?.conv[12]", width=0.25, density=0.1),

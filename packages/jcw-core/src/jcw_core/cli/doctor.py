@@ -7,12 +7,12 @@ import platform
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib import metadata
 
 import click
 
 from jcw_core.cli.text import as_json, echo, echo_json
 from jcw_core.errors import JcwError
+from jcw_core.providers import installed_version
 from jcw_core.registry import Registry
 
 
@@ -70,18 +70,11 @@ def examine(registry: Registry) -> Iterator[Finding]:
     yield Finding("processors", str(len(os.sched_getaffinity(0))), "threads, trainings side by side")
     yield _host(registry)
     for name, purpose in PACKAGES.items():
-        yield Finding(name, _version(name), purpose, f"pip install '{EXTRAS.get(name, name)}'")
+        yield Finding(name, installed_version(name), purpose, f"pip install '{EXTRAS.get(name, name)}'")
     for name, (purpose, remedy) in PROGRAMS.items():
         yield Finding(name, shutil.which(name), purpose, remedy)
     for name, reason in registry.failures.items():
         yield Finding(f"plugin {name}", None, "whatever it registers", f"it fails to load: {reason}")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _host(registry: Registry) -> Finding:

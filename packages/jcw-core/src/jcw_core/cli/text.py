@@ -19,6 +19,9 @@ _WIDE = 100_000
 as_json = click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line instead.")
 """The option of commands that list something."""
 
+as_json_object = click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead.")
+"""The option of commands that tell of one thing."""
+
 
 def echo(text: str, *, err: bool = False) -> None:
     """Print a line, or several, with backslash escapes for what a terminal would obey."""

@@ -17,7 +17,7 @@ from typing import Any
 from jcw_core.errors import NetworkError
 from jcw_core.frozen import FrozenDict
 from jcw_core.network.node import LARGEST, Node, check_name
-from jcw_core.network.operations import LAYERS, OPERATIONS, Shape
+from jcw_core.network.operations import CONVOLUTIONS, LAYERS, OPERATIONS, Shape
 from jcw_core.shown import html_table
 
 __all__ = ["FORMAT", "Network", "Node"]
@@ -179,12 +179,16 @@ class Network:
         """Shapes of the inputs of ``node``."""
         return [self.shapes[name] for name in node.inputs]
 
-    def is_depthwise(self, node: Node) -> bool:
+    def is_channelwise(self, node: Node) -> bool:
         """True for a convolution that is grouped channel by channel, with one output for each input."""
-        if node.op != "conv2d":
+        if node.op not in CONVOLUTIONS:
             return False
         inputs = self.shapes[node.inputs[0]][0]
         return node.attributes["groups"] == node.attributes["out_channels"] == inputs != 1
+
+    def is_depthwise(self, node: Node) -> bool:
+        """True for a ``conv2d`` that is channelwise; a transposed convolution may be that as well."""
+        return node.op == "conv2d" and self.is_channelwise(node)
 
     @cached_property
     def parameter_shapes(self) -> Mapping[str, Shape]:

@@ -15,7 +15,7 @@ from jcw_core.network.channel_groups import couple
 from jcw_core.network.channel_order import Orders, features_in_order, permute_channels
 from jcw_core.network.graph import Network
 from jcw_core.network.operations import LAYERS
-from jcw_core.network.weight_groups import GROUP_SIZE
+from jcw_core.network.weight_groups import weight_groups
 from jcw_core.post_training.criteria import OBS
 from jcw_core.post_training.importance import by_importance, check_importance
 from jcw_core.post_training.rearrangement import rearranged
@@ -78,7 +78,7 @@ class Database:
             return weight
         there = torch.zeros(weight.shape[1:], dtype=torch.bool)
         there[columns] = True
-        removal, groups = self.removals[layer], -(-len(rows) // 4)
+        removal, groups = self.removals[layer], weight_groups(len(rows))
         some = Removal(removal.order[:groups], removal.loss[:groups])
         mask = mask_at(some, density, there.flatten())
         fitted = refit(weight[rows].flatten(1), self.grams[layer], mask)
@@ -150,7 +150,7 @@ def _removal(weight: Tensor, gram: Tensor, path: Path | None) -> Removal:
     """A layer's order of removal (G, D), from the file at ``path`` if it is there, else put there."""
     if path is not None and path.is_file():
         found, _ = checkpoint.load(path)
-        shape = (-(-weight.shape[0] // GROUP_SIZE), weight.shape[1])
+        shape = (weight_groups(len(weight)), weight.shape[1])
         if found.keys() != {"order", "loss"} or {tuple(t.shape) for t in found.values()} != {shape}:
             raise FormatError(f"{path}: belongs to another layer; delete it and run again")
         return Removal(found["order"].long(), found["loss"])

@@ -13,7 +13,7 @@ from jcw_core.errors import PluginError
 from jcw_core.network.channel_groups import Coupling, couple
 from jcw_core.network.graph import Network
 from jcw_core.network.operations import LAYERS
-from jcw_core.post_training.removal import damped
+from jcw_core.post_training.removal import damped, inverse_of
 
 
 @torch.no_grad()
@@ -34,7 +34,7 @@ def channel_saliency(
     for layer, gram in grams.items():
         rows = weights[f"{layer}.weight"].flatten(1).double()
         system = damped(gram)
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(system))
+        inverse = inverse_of(system)
         energy = float(((rows @ system) * rows).sum()) + 1e-30
         cost = rows.square().sum(0) / inverse.diagonal() / energy
         add_to_channels(coupling, network[layer].inputs[0], cost.numpy(), saliency)

@@ -19,7 +19,7 @@ from jcw_core.network.channel_groups import couple
 from jcw_core.network.channel_order import Orders
 from jcw_core.network.graph import Network
 from jcw_core.network.weight_groups import GROUP_SIZE
-from jcw_core.post_training.removal import damped
+from jcw_core.post_training.removal import damped, inverse_of
 
 STRETCH = 8 * GROUP_SIZE
 """Channels within which one may move: shorter keeps the order, longer finds better company."""
@@ -55,7 +55,7 @@ def _wanted(
     parts = []
     for layer in layers:
         if layer in grams:
-            inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped(grams[layer])))
+            inverse = inverse_of(damped(grams[layer]))
             loss = tensors[f"{layer}.weight"].flatten(1).double().square() / inverse.diagonal()
             parts.append((loss / loss.sum().clamp_min(1e-30)).numpy())
     return np.concatenate(parts, 1) if parts else None

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from jcw_core.network.weight_groups import kept_groups
-from jcw_core.post_training.removal import Removal, damped, grouped_rows
+from jcw_core.post_training.removal import Removal, damped, grouped_rows, inverse_of
 
 _BYTES = 2**29
 """Most memory for the systems that are solved at a time."""
@@ -59,7 +59,7 @@ def refit(weight: Tensor, gram: Tensor, mask: Tensor) -> Tensor:
     fitted = torch.empty_like(rows)
     fitted[few] = _solved(system.float(), rows[few] @ system.float(), mask[few])
     if not few.all():
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(system)).float()
+        inverse = inverse_of(system).float()
         kept = mask[~few]
         lost = _solved(inverse, rows[~few], ~kept) @ inverse
         fitted[~few] = (rows[~few] - lost) * kept[:, None]

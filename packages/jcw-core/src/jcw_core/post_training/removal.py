@@ -52,6 +52,12 @@ def damped(gram: Tensor) -> Tensor:
     return gram.double() + damping * torch.eye(len(gram), dtype=torch.float64)
 
 
+def inverse_of(system: Tensor) -> Tensor:
+    """The inverse of a symmetric positive definite ``system`` (D, D), as ``damped`` makes them."""
+    inverse: Tensor = torch.cholesky_inverse(torch.linalg.cholesky(system))
+    return inverse
+
+
 def grouped_rows(weight: Tensor) -> Tensor:
     """Rows (out, D) as groups (ceil(out / 4), 4, D); a last group that is not whole is filled with zeros."""
     missing = -len(weight) % GROUP_SIZE
@@ -67,7 +73,7 @@ def removal_order(weight: Tensor, gram: Tensor) -> Removal:
         weight: (out, D), a convolution's with its window in D.
         gram: (D, D), see ``statistics``.
     """
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped(gram))).float()
+    inverse = inverse_of(damped(gram)).float()
     rows = grouped_rows(weight.float())
     at_a_time = max(1, _BYTES // (4 * inverse.numel()))
     parts = [_remove_all(part, inverse) for part in torch.split(rows, at_a_time)]

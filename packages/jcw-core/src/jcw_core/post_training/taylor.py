@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jcw_core.network.channel_groups import couple
-from jcw_core.network.graph import Network, Node
+from jcw_core.network.graph import Network
 from jcw_core.network.operations import LAYERS
 from jcw_core.post_training.importance import add_to_channels, nothing_yet
 from jcw_core.training.execution import BatchNorm, execute
@@ -57,18 +57,13 @@ def _gates(network: Network) -> dict[str, list[str]]:
     """What a gate on the outputs of each writing layer scales: parameters by node, batch norms where they follow."""
     gates = {}
     for node in network:
-        if node.op in LAYERS and not _passes_channels_on(network, node):
+        # What is channelwise passes on channels whose own gate stands before it.
+        if node.op in LAYERS and not network.is_channelwise(node):
             readers = [network[name] for name in network.consumers[node.name]]
             normed = len(readers) == 1 and readers[0].op == "batch_norm"
             where = readers[0].name if normed else node.name
             gates[where] = [n for n in (f"{where}.weight", f"{where}.bias") if n in network.parameter_shapes]
     return gates
-
-
-def _passes_channels_on(network: Network, node: Node) -> bool:
-    """True where each channel is made of one alone, whose own gate stands before it."""
-    channels, groups = network.shapes[node.inputs[0]][0], node.attributes.get("groups", 1)
-    return groups == node.attributes.get("out_channels") == channels != 1
 
 
 def _changes(

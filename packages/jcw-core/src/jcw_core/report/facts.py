@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from jcw_core.protocols import Run
+from jcw_core.providers import installed_version
 
 _PACKAGES = ("jcw-core", "jcw-latency", "jcw-search", "jcw-retrain", "jcw-kernels", "numpy", "torch")
 
 
 def facts(run: Run) -> dict[str, Any]:
     """JSON-ready: ``date`` (UTC, when the report was written), ``recipe``, ``seed`` and ``versions`` by package."""
+    found = {name: number for name in _PACKAGES if (number := installed_version(name)) is not None}
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "recipe": run.recipe.path.name,
         "seed": run.recipe.run.seed,
-        "versions": {"Python": platform.python_version(), **dict(_versions())},
+        "versions": {"Python": platform.python_version(), **found},
     }
-
-
-def _versions() -> Iterable[tuple[str, str]]:
-    for name in _PACKAGES:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:  # each is useful without the others
-            continue
 
 
 def table(report: Mapping[str, Any]) -> str:
@@ -44,7 +37,7 @@ def table(report: Mapping[str, Any]) -> str:
         "Date": made["date"].replace("T", " ").replace("+00:00", " UTC"),
         "Recipe": made["recipe"],
         "Seed": made["seed"],
-        "Device": f"{device['name']}: {device['cpu']}, {device['isa']}, {device['threads']} thread(s)",
+        "Device": device_in_words(device),
         "Test images": "-" if report["images"] is None else report["images"],
         "Versions": _listed(versions),
     }
@@ -52,6 +45,11 @@ def table(report: Mapping[str, Any]) -> str:
         f'<tr><th scope="row">{name}</th><td>{escape(str(value))}</td></tr>' for name, value in rows.items()
     )
     return f'<table class="facts"><tbody>{body}</tbody></table>'
+
+
+def device_in_words(device: Mapping[str, Any]) -> str:
+    """What models were measured on, not escaped."""
+    return f"{device['name']}: {device['cpu']}, {device['isa']}, {device['threads']} thread(s)"
 
 
 def _listed(values: Mapping[str, object]) -> str:

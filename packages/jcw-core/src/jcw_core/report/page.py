@@ -18,12 +18,10 @@ from jcw_core.space.whole import in_words
 
 def render(report: Mapping[str, Any], sections: Sequence[ReportSection]) -> str:
     """The page for a report; ``sections`` draw the parts that plugins added."""
-    device = report["device"]
     title = f"{report['network']} on {report['dataset']}"
     parts = [
         f"<h1>{escape(title)}</h1>",
-        f'<p class="note">Measured on {escape(str(device["name"]))}: {escape(str(device["cpu"]))}, '
-        f"{escape(str(device['isa']))}, {device['threads']} thread(s), one image at a time.</p>",
+        f'<p class="note">Measured on {escape(facts.device_in_words(report["device"]))}, one image at a time.</p>',
         headline(report),
         _budgets(report),
         "<h2>Accuracy against latency</h2>",
@@ -49,12 +47,12 @@ def render(report: Mapping[str, Any], sections: Sequence[ReportSection]) -> str:
 
 def _budgets(report: Mapping[str, Any]) -> str:
     """Which models take longer than was requested; nothing where none does."""
-    models = report["models"]
-    missed = [f"{escape(m['id'])} by {budget.in_words(over)}" for m in models if (over := budget.excess(m))]
+    asked = report["models"]
+    missed = [f"{escape(m['id'])} by {budget.in_words(over)}" for m in asked if (over := budget.excess(m))]
     if not missed:
         return ""
     return (
-        f'<p class="over"><strong>{len(missed)} of {len(models)} models miss their budget</strong> as measured: '
+        f'<p class="over"><strong>{len(missed)} of {len(asked)} models miss their budget</strong> as measured: '
         f"{', '.join(missed)}.</p>"
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from jcw_core.errors import JcwError, PluginError
@@ -13,6 +12,7 @@ from jcw_core.names import is_path_inside
 from jcw_core.network.graph import Network
 from jcw_core.network.shrink import Weights
 from jcw_core.protocols import Delegating, Stage
+from jcw_core.providers import installed_version
 from jcw_core.recipe.recipe import canonical, paths_in
 from jcw_core.run.checks import PendingChecks
 from jcw_core.run.context import Context
@@ -135,7 +135,9 @@ def _inputs_key(context: Context, stage: Stage) -> str:
     origin = context.registry.stages.origins[stage.name]
     files = {name: context.path(name) for name in _read(context, stage)}
     files |= {str(path): path for options in tables.values() for path in paths_in(options)}
-    return context.directory.inputs_key(parts | {"stage": f"{origin} {_version(origin)}"}, files)
+    return context.directory.inputs_key(
+        parts | {"stage": f"{origin} {installed_version(origin) or ''}"}, files
+    )
 
 
 def _read(context: Context, stage: Stage) -> set[str]:
@@ -151,10 +153,3 @@ def _fingerprint(network: Network, weights: Weights) -> str:
     for name in sorted(weights):
         content.update(weights[name].tobytes())
     return content.hexdigest()
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return ""

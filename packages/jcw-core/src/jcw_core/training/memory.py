@@ -21,6 +21,7 @@ _SETTINGS = ("MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
 _lock = Lock()
 _blocks = 0
+"""How many are open, in all threads."""
 
 
 @contextmanager
@@ -29,20 +30,18 @@ def freed_memory_kept() -> Iterator[None]:
 
     Arrays of 64 MiB and more of other threads than the first are given back all the same.
     """
-    _count(1)
+    global _blocks
+    with _lock:
+        _blocks += 1
+        if _blocks == 1:
+            _set(_KEEPING)
     try:
         yield
     finally:
-        _count(-1)
-
-
-def _count(change: int) -> None:
-    """Enter or leave one of the blocks, of which several may be open at a time, in several threads."""
-    global _blocks
-    with _lock:
-        _blocks += change
-        if _blocks == max(change, 0):
-            _set(_KEEPING if change > 0 else _USUAL)
+        with _lock:
+            _blocks -= 1
+            if _blocks == 0:
+                _set(_USUAL)
 
 
 def _set(values: dict[int, int]) -> None:

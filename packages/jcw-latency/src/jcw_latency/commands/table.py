@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jcw_core.cli.text import echo, echo_json, print_table
+from jcw_core.cli.text import as_json_object, echo, echo_json, print_table
 from jcw_latency.commands.arguments import PATH
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from jcw_latency.table.end_to_end import EndToEndFit
     from jcw_latency.table.table import LatencyTable
-
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead.")
 
 
 @click.group()
@@ -27,7 +25,7 @@ def table() -> None:
 
 @table.command()
 @click.argument("file", metavar="TABLE", type=PATH)
-@_AS_JSON
+@as_json_object
 def show(file: Path, as_json: bool) -> None:
     """Print what TABLE was measured on, how, and what each layer costs."""
     from jcw_latency.table.compare import noise
@@ -58,7 +56,7 @@ def show(file: Path, as_json: bool) -> None:
 @table.command()
 @click.argument("first", type=PATH)
 @click.argument("second", type=PATH)
-@_AS_JSON
+@as_json_object
 def diff(first: Path, second: Path, as_json: bool) -> None:
     """Hold SECOND against FIRST, layer by layer, to see a device that drifted or an engine that changed."""
     import numpy as np

@@ -131,9 +131,9 @@ class LatencyTable:
         """A row for each point that was measured.
 
         Returns:
-            the columns ``layer`` (its problem in words), ``layers`` (the names of the only ones it stands for), a position along each axis (``in``, ``out`` and ``channels`` in
-            channels, ``density`` as a share; NaN where a layer has one size on that axis), ``ms``, ``spread_ms`` and
-            ``rounds``, see ``LayerGrid``.
+            the columns ``layer`` (its problem in words), ``layers`` (the names of the only ones it stands for), a
+            position along each axis (``in``, ``out`` and ``channels`` in channels, ``density`` as a share; NaN where a
+            layer has one size on that axis), ``ms``, ``spread_ms`` and ``rounds``, see ``LayerGrid``.
 
         Raises:
             JcwError: pandas is not installed.
