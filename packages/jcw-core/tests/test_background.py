@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,18 @@ def test_a_call_in_progress_spares_the_process_the_interpreters_end(hangs: bool,
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (3, expected, "")
+
+
+def test_an_interrupt_of_code_that_is_a_string_leaves_the_status_as_it_is(tmp_path: Path) -> None:
+    tmp_path.joinpath("interrupted.py").write_text(
+        "from contextlib import suppress\n"
+        "from jcw_core.cli import background\n"
+        "with suppress(KeyboardInterrupt):\n"
+        "    exec('raise KeyboardInterrupt')\n"
+        "background.leave(3)\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, timeout=60)
+    assert done.returncode == 3
 
 
 def test_an_interrupt_while_a_thread_begins_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,4 +35,7 @@ def leave(status: int) -> NoReturn:
             with suppress(OSError):
                 stream.flush()
         os._exit(status)
+    # An interrupt of code that is a string (the methods of a dataclass) makes `python -m` end by that signal,
+    # caught or not and whatever the status, unless other such code comes after it.
+    eval("None")
     sys.exit(status)
