@@ -221,3 +221,14 @@ def test_first_last_strided_and_residual_layers_are_treated_gently(name: str) ->
                 layer = network[source].inputs[0]
                 if layer in density:
                     assert density[layer] > common_density
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_network_resized_keeps_its_strides_and_its_weights(name: str) -> None:
+    large = backbone(name).build(num_classes=10)
+    network = large.resized(64, 96)
+    pool = next(node for node in network if node.op == "global_avg_pool")
+    assert network.input_shape == (3, 64, 96)
+    assert network.input_shapes(pool)[0][1:] == (2, 3)
+    assert network.parameter_shapes == large.parameter_shapes
+    assert network.resized(224, 224) == large

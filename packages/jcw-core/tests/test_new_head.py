@@ -68,3 +68,8 @@ def test_only_a_linear_layer_is_a_head(tmp_path: Path) -> None:
 def test_a_new_head_is_for_a_backbone_with_weights(table: dict[str, str]) -> None:
     with pytest.raises(RecipeError, match="give backbone and weights"):
         parse(NetworkOptions, {**table, "new_head": True}, Location(Path("recipe.toml")))
+
+
+def test_strides_are_chosen_by_a_backbone_alone() -> None:
+    with pytest.raises(RecipeError, match="built_for is for a backbone"):
+        parse(NetworkOptions, {"file": "net.json", "built_for": 224}, Location(Path("recipe.toml")))

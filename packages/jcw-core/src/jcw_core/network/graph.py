@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -130,6 +130,16 @@ class Network:
             for name in node.inputs:
                 readers[name].append(node.name)
         return {name: tuple(found) for name, found in readers.items()}
+
+    def resized(self, height: int, width: int) -> Network:
+        """The same nodes on images of another size.
+
+        Raises:
+            NetworkError: a node cannot take what it would get.
+        """
+        size = {"shape": (self.input_shape[0], height, width)}
+        nodes = (replace(node, attributes=size) if node.op == "input" else node for node in self.nodes)
+        return Network(self.name, tuple(nodes))
 
     @cached_property
     def shared(self) -> Mapping[str, str]:

@@ -57,12 +57,21 @@ class NetworkOptions:
     outputs: tuple[str, ...] = option((), help="values of an ONNX file at which the network ends")
     shape: tuple[int, ...] = option((), low=1, help="one image, [1, 3, 224, 224]; the data's by default")
     width: float = option(1.0, low=WIDTHS[0], high=WIDTHS[1], help="factor on all channels")
+    built_for: int | None = option(
+        None,
+        low=1,
+        high=4096,
+        help="height for which a backbone chooses its strides, the data's by default; 224 keeps those with which "
+        "weights were trained on ImageNet",
+    )
 
     def __post_init__(self) -> None:
         if [bool(self.backbone), bool(self.file), bool(self.module)].count(True) != 1:
             raise RecipeError("give either backbone, file or module")
         if self.new_head and not (self.backbone and self.weights):
             raise RecipeError("new_head is for a backbone that takes over weights; give backbone and weights")
+        if self.built_for and not self.backbone:
+            raise RecipeError("built_for is for a backbone, which chooses its strides; leave it out")
         if self.outputs and (self.file is None or self.file.suffix.lower() != ".onnx"):
             raise RecipeError("outputs name values of an ONNX file; give one as file")
         if self.shape and (len(self.shape) != 4 or self.shape[0] != 1):

@@ -40,10 +40,14 @@ def _source(recipe: Recipe, registry: Registry, data: Dataset) -> Network | Mode
     shape = wanted.shape[1:] or data.image_shape
     if not wanted.backbone:
         return brought(wanted, shape, recipe.path.parent)
-    channels, height, _ = shape
-    return registry.backbones[wanted.backbone].build(
-        num_classes=len(data.classes), width=wanted.width, input_size=height, in_channels=channels
+    channels, height, width = shape
+    built = registry.backbones[wanted.backbone].build(
+        num_classes=len(data.classes),
+        width=wanted.width,
+        input_size=wanted.built_for or height,
+        in_channels=channels,
     )
+    return built.resized(height, width) if wanted.built_for else built
 
 
 def brought(wanted: NetworkOptions, shape: Shape, folder: Path) -> Network | Model:
