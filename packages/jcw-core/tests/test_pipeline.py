@@ -260,10 +260,10 @@ def test_a_plan_tells_what_is_finished(tmp_path: Path, capsys: pytest.CaptureFix
     assert planned("[second]\nvalue = 2\n") == [lines[0] + "  (finished)", *lines[1:]]
 
 
-def test_a_copied_run_under_another_name_is_finished(tmp_path: Path) -> None:
+def test_a_copied_run_under_another_name_and_with_other_workers_is_finished(tmp_path: Path) -> None:
     states(make(tmp_path, text='[run]\nname = "toy"\n'))
     shutil.copytree(tmp_path / "runs" / "toy", tmp_path / "runs" / "copy")
-    copied = make(tmp_path, text='[run]\nname = "copy"\n')
+    copied = make(tmp_path, text='[run]\nname = "copy"\nworkers = 7\n')
     copied = Context(copied.recipe, copied.registry, RunDirectory(tmp_path / "runs" / "copy"))
     assert {state for _, state in states(copied)} == {"skipped"}
     other = make(tmp_path, text='[run]\nname = "copy"\nseed = 1\n')

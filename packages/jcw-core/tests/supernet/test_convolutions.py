@@ -78,6 +78,20 @@ def test_gradients(
         torch.testing.assert_close(value.double(), reference, rtol=1e-4, atol=1e-3)
 
 
+def test_grouped_convolutions_train_in_fp32() -> None:
+    """In bf16 their gradients take longer; where nothing is trained they are in bf16 like all others."""
+    net = NetworkBuilder("one", (8, 8, 8))
+    net.depthwise("conv", 3)
+    tensors, images = (
+        {"conv.weight": torch.full((8, 1, 3, 3), 1 / 3, requires_grad=True)},
+        torch.ones(2, 8, 8, 8),
+    )
+    with torch.autocast("cpu", torch.bfloat16):
+        assert execute(net.build(), tensors, images, BatchNorm()).dtype == torch.float32
+        with torch.no_grad():
+            assert execute(net.build(), tensors, images, BatchNorm()).dtype == torch.bfloat16
+
+
 def test_rows_stay_rows() -> None:
     """The layers after it take over the layout of what they read."""
     images = torch.ones(2, 4, 16, 16).contiguous(memory_format=torch.channels_last)

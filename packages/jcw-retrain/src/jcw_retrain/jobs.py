@@ -83,7 +83,9 @@ class Work:
         self._phases = phases(self._options, context.recipe.network.backbone)
         require_labels(context)
         data = context.dataset("train" if self._options.hold_out else "training")
-        self._images = TrainingImages(data, self._options.augmentation, self._options.arithmetic)
+        self._images = TrainingImages(
+            data, self._options.augmentation, self._options.arithmetic, context.recipe.run.workers
+        )
         self._calibration = FixedImages.drawn(
             data, self._options.calibration_images, context.rng("calibration"), self._options.arithmetic
         )

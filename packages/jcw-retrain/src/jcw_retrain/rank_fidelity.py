@@ -144,7 +144,9 @@ class _Work:
         self.stop = Event()
         self._context, self._rows, self._options = context, rows, options
         self._phases = shortened(phases(options, context.recipe.network.backbone), epochs)
-        self._images = TrainingImages(train, options.augmentation, options.arithmetic)
+        self._images = TrainingImages(
+            train, options.augmentation, options.arithmetic, context.recipe.run.workers
+        )
         self._calibration = FixedImages.drawn(train, options.calibration_images, rng, options.arithmetic)
         held = context.dataset("reevaluation")
         self._held_out = FixedImages(held, np.arange(len(held)), EVALUATED, options.arithmetic)

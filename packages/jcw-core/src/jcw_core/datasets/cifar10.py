@@ -43,7 +43,8 @@ class Cifar10:
         if any(options.path.glob("*.bin")):
             return _read_binary(options.path, split)
         images = ImageFolder().open(
-            split, ImageFolderOptions(path=options.path, size=32, resize=32, mean=MEAN, std=STD)
+            split,
+            ImageFolderOptions(path=options.path, size=32, resize=32, mean=MEAN, std=STD, augment=False),
         )
         if tuple(images.classes) != CLASSES:
             raise DataError(

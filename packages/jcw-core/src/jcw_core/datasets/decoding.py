@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,27 +50,13 @@ class Decoder:
         Raises:
             DataError: not an image, damaged, or above 64 Mi pixels.
         """
-        require_pillow()
-        from PIL import Image, UnidentifiedImageError
-
-        try:
-            with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
-                width, height = scaled = self._scaled(image.size)
-                # A line of one pixel's height grows by much when its short side is resized.
-                if max(image.width * image.height, width * height) > _PIXEL_LIMIT:
-                    raise DataError(
-                        f"{place}: {image.width} x {image.height} pixels, resized to {width} x {height}, "
-                        f"is too large; expected at most {_PIXEL_LIMIT} pixels"
-                    )
-                cut = self._cut(image.convert("L" if self.channels == 1 else "RGB"), scaled)
-        except UnidentifiedImageError:
-            raise DataError(f"{place}: not a {', '.join(_FORMATS)} file that can be read") from None
-        # What Pillow raises for a damaged file depends on its format and on where the damage is.
-        except (OSError, EOFError, SyntaxError, ValueError, TypeError, IndexError, KeyError, struct.error,
-                Image.DecompressionBombError) as error:  # fmt: skip
-            raise DataError(f"{place}: cannot be decoded ({error}); fetch it again") from None
-        pixels = np.asarray(cut, dtype=np.uint8).reshape(self.size, self._width, self.channels)
-        return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+        with opened(content, place) as image:
+            width, height = scaled = self._scaled(image.size)
+            # A line of one pixel's height grows by much when its short side is resized.
+            if width * height > _PIXEL_LIMIT:
+                raise DataError(f"{place}: {_too_large(image, f', resized to {width} x {height},')}")
+            cut = self._cut(coloured(image, self.channels), scaled)
+        return planes(cut)
 
     @property
     def _width(self) -> int:
@@ -88,6 +76,44 @@ class Decoder:
             image = image.resize(scaled, Resampling.BILINEAR)
         left, top = (scaled[0] - self._width) // 2, (scaled[1] - self.size) // 2
         return image.crop((left, top, left + self._width, top + self.size))
+
+
+@contextmanager
+def opened(content: bytes, place: str) -> Iterator[Image]:
+    """An image file for a block of code in which it is decoded.
+
+    Raises:
+        DataError: not an image, damaged, or above 64 Mi pixels.
+    """
+    require_pillow()
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+            if image.width * image.height > _PIXEL_LIMIT:
+                raise DataError(f"{place}: {_too_large(image)}")
+            yield image
+    except UnidentifiedImageError:
+        raise DataError(f"{place}: not a {', '.join(_FORMATS)} file that can be read") from None
+    # What Pillow raises for a damaged file depends on its format and on where the damage is.
+    except (OSError, EOFError, SyntaxError, ValueError, TypeError, IndexError, KeyError, struct.error,
+            Image.DecompressionBombError) as error:  # fmt: skip
+        raise DataError(f"{place}: cannot be decoded ({error}); fetch it again") from None
+
+
+def _too_large(image: Image, then: str = "") -> str:
+    return f"{image.width} x {image.height} pixels{then} is too large; expected at most {_PIXEL_LIMIT} pixels"
+
+
+def coloured(image: Image, channels: int) -> Image:
+    """The image in colour, or in grey where one channel is asked for."""
+    return image.convert("L" if channels == 1 else "RGB")
+
+
+def planes(image: Image) -> NDArray[np.uint8]:
+    """Pixels as (channels, height, width)."""
+    pixels = np.asarray(image, dtype=np.uint8).reshape(image.height, image.width, -1)
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
 def require_pillow() -> None:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jcw_core.datasets.augmentation import RandomDecoder
 from jcw_core.datasets.decoding import Decoder
+from jcw_core.datasets.image_options import ImageOptions
 from jcw_core.datasets.image_source import LAYOUT, ImageFile, Source, open_source
 from jcw_core.errors import DataError, RecipeError
 from jcw_core.options import option
+from jcw_core.protocols import Augmented
+
+T = TypeVar("T")
 
 _SPLITS = {"train": ("train",), "test": ("test", "val", "validation")}
 """Names of the folder that holds a split; the first that is there counts."""
@@ -21,34 +28,35 @@ _SLICE = re.compile(r"-?\d*:-?\d*(:[1-9]\d*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class ImageFolderOptions:
-    """Keys of ``[data]``. ``mean`` and ``std`` default to ImageNet's, in grey their averages."""
+class ImageFolderOptions(ImageOptions):
+    """Keys of ``[data]``."""
 
     path: Path = option(help="folder or .zip, laid out split/class/file")
-    size: int = option(224, low=1, high=4096, help="height and width of the images, in pixels")
-    resize: int | None = option(
-        None, low=1, high=8192, help="short side before the centre crop; size by default"
-    )
-    channels: int = option(3, low=1, high=3, help="3 for colour, 1 for grey")
-    mean: tuple[float, ...] | None = option(None, low=0, high=1, help="per channel, of pixels in [0, 1]")
-    std: tuple[float, ...] | None = option(None, low=1e-6, high=1, help="per channel")
     train_split: str = option("", help="folder of the images to train on; train by default")
     test_split: str = option("", help="folder of the images to score; test, val or validation by default")
     train_classes: str = option(
         ":", help='classes to train on, as a slice of their sorted names: "::2" is every other one'
     )
     test_classes: str = option(":", help="classes to score; each keeps its place in the network's output")
+    classes: int | None = option(
+        None,
+        low=1,
+        help="how many of the classes there are to be, evenly over their sorted names; all by default",
+    )
+    per_class: int | None = option(
+        None, low=1, help="most images to train on of a class, held out ones included; all by default"
+    )
+    augment: bool = option(
+        True, help="train on random parts and mirror images in changing colours, as is usual on ImageNet"
+    )
+    crop_area: float = option(0.08, above=0, high=1, help="of augment: least share of an image that is seen")
+    jitter: float = option(
+        0.4, low=0, high=1, help="of augment: most by which brightness, contrast and saturation change"
+    )
     cache_mb: int = option(1024, low=0, high=2**20, help="decoded images kept in memory, in MiB")
 
     def __post_init__(self) -> None:
-        if self.channels not in (1, 3):
-            raise RecipeError(f"channels is {self.channels}; expected 1 or 3")
-        if self.resize is not None and self.resize < self.size:
-            raise RecipeError(f"resize is {self.resize}, less than size {self.size}")
-        for key in ("mean", "std"):
-            values = getattr(self, key)
-            if values is not None and len(values) != self.channels:
-                raise RecipeError(f"{key} has {len(values)} values for {self.channels} channels")
+        ImageOptions.__post_init__(self)
         for key in ("train_classes", "test_classes"):
             if not _SLICE.fullmatch(getattr(self, key)):
                 raise RecipeError(
@@ -70,14 +78,15 @@ class ImageFiles:
         self, source: Source, files: Sequence[ImageFile], classes: Sequence[str], options: ImageFolderOptions
     ) -> None:
         self.classes = classes
-        self.mean = options.mean or ((0.485, 0.456, 0.406) if options.channels == 3 else (0.449,))
-        self.std = options.std or ((0.229, 0.224, 0.225) if options.channels == 3 else (0.226,))
+        self.mean, self.std = options.normalisation
         index = {name: label for label, name in enumerate(classes)}
         self.labels = np.array([index[file.label] for file in files], dtype=np.int64)
         self.image_shape = (options.channels, options.size, options.size)
         self.resize = options.resize
         self._source, self._files, self._path = source, files, options.path
         self._decode = Decoder(options.size, options.resize or options.size, options.channels)
+        self._change = RandomDecoder(options.size, options.channels, options.crop_area, options.jitter)
+        self._changes = options.augment
         kept = min(len(files), options.cache_mb * 2**20 // (options.channels * options.size**2))
         self._cache = np.empty((kept, *self.image_shape), dtype=np.uint8)
         self._cached = np.zeros(len(files), dtype=bool)
@@ -90,6 +99,18 @@ class ImageFiles:
         pixels = np.empty((len(indices), *self.image_shape), dtype=np.uint8)
         for position, index in enumerate(indices):
             pixels[position] = self._cache[index] if self._cached[index] else self._load(int(index))
+        return pixels
+
+    @property
+    def augmented(self) -> Augmented | None:
+        """Some images as they are trained on."""
+        return self._augmented if self._changes else None
+
+    def _augmented(self, indices: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.uint8]:
+        pixels = np.empty((len(indices), *self.image_shape), dtype=np.uint8)
+        for position, index in enumerate(indices):
+            name = self._files[index].name
+            pixels[position] = self._change(self._source.read(name), f"{self._path}/{name}", rng)
         return pixels
 
     def _load(self, index: int) -> NDArray[np.uint8]:
@@ -121,11 +142,13 @@ class ImageFolder:
             raise DataError(f"{options.path}: no {names} split; found {found}; {LAYOUT}")
         # Labels must mean the same in both splits, so both take them from the training split.
         reference = training or folder
-        classes = sorted({file.label for file in source.files if file.split == reference})
+        classes = _taken(sorted({f.label for f in source.files if f.split == reference}), options.classes)
         wanted = set(_some(classes, options, split))
         if split == "test" and folder == training:
             _check_apart(options, classes)
         files = [file for file in source.files if file.split == folder]
+        if options.classes is not None:
+            files = [file for file in files if file.label in classes]
         unknown = {file.label for file in files}.difference(classes)
         if unknown:
             raise DataError(
@@ -136,6 +159,9 @@ class ImageFolder:
             raise DataError(
                 f"{options.path}: {split}_classes leaves no images of {len(classes)} classes in {folder}"
             )
+        if split == "train" and options.per_class is not None:
+            by_class = groupby(files, key=lambda file: file.label)
+            files = [file for _, own in by_class for file in _taken(list(own), options.per_class)]
         return ImageFiles(source, files, classes, options)
 
 
@@ -154,6 +180,12 @@ def _some(classes: Sequence[str], options: ImageFolderOptions, split: str) -> Se
     """The classes that a split is to hold."""
     text = options.train_classes if split == "train" else options.test_classes
     return classes[slice(*(int(part) if part else None for part in text.split(":")))]
+
+
+def _taken(items: Sequence[T], count: int | None) -> list[T]:
+    """``count`` of them at most, the same distance apart; all where it is None."""
+    most = len(items) if count is None else min(count, len(items))
+    return [items[index * len(items) // most] for index in range(most)]
 
 
 def _check_apart(options: ImageFolderOptions, classes: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jcw_core.datasets.arrangement import Arrangement, Picture, arrange
 from jcw_core.datasets.decoding import Decoder, require_pillow
-from jcw_core.datasets.image_folder import ImageFolderOptions
+from jcw_core.datasets.image_options import ImageOptions
 from jcw_core.datasets.image_source import SUFFIXES, Source, open_source
 from jcw_core.datasets.memory import MemoryDataset
 from jcw_core.errors import DataError, JcwWarning
@@ -23,7 +23,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ImagesOptions(ImageFolderOptions):
+class ImagesOptions(ImageOptions):
     """Keys of ``[data]``."""
 
     path: Path = option(help="folder or .zip of image files: split/class/file, class/file or file")
@@ -64,11 +64,11 @@ class Images:
         labels = np.full(len(good), -1, dtype=np.int64)
         if split != "train" and known:
             labels[:] = [known[picture.label] for picture in good]
-        channels = options.channels
+        mean, std = options.normalisation
         return MemoryDataset(
             classes=classes,
-            mean=options.mean or ((0.485, 0.456, 0.406) if channels == 3 else (0.449,)),
-            std=options.std or ((0.229, 0.224, 0.225) if channels == 3 else (0.226,)),
+            mean=mean,
+            std=std,
             pixels=pixels,
             labels=labels,
             resize=options.resize,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import DataError
-from jcw_core.protocols import Dataset, Normalised
+from jcw_core.protocols import Augmented, Augmenting, Dataset, Normalised
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,12 @@ class Subset:
     def images(self, indices: NDArray[np.intp]) -> NDArray[np.uint8]:
         """Pixels of some images, (len(indices), channels, height, width)."""
         return self.whole.images(self.indices[indices])
+
+    @property
+    def augmented(self) -> Augmented | None:
+        """Random changes of the whole's images, None where it has none."""
+        found = self.whole.augmented if isinstance(self.whole, Augmenting) else None
+        return None if found is None else lambda indices, rng: found(self.indices[indices], rng)
 
 
 def hold_out(dataset: Dataset, count: int, rng: np.random.Generator) -> tuple[Subset, Subset]:

@@ -3,7 +3,7 @@
 Only types stand here; see ``jcw_core.hookspecs`` for when each hook is called.
 """
 
-from jcw_core.protocols.datasets import Dataset, DatasetPlugin, Normalised, Resized
+from jcw_core.protocols.datasets import Augmented, Augmenting, Dataset, DatasetPlugin, Normalised, Resized
 from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin
 from jcw_core.protocols.importance import Importance
 from jcw_core.protocols.models import Backbone, Exporter
@@ -14,6 +14,8 @@ from jcw_core.protocols.stages import Delegating, Progress, Stage
 
 __all__ = [
     "Advising",
+    "Augmented",
+    "Augmenting",
     "Backbone",
     "Checking",
     "Closable",

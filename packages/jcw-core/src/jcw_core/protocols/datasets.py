@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -62,6 +62,19 @@ class Resized(Protocol):
     @property
     def resize(self) -> int | None:
         """How high images are before the middle is cut out, of a square the short side; None for the square's own."""
+
+
+Augmented = Callable[[NDArray[np.intp], np.random.Generator], NDArray[np.uint8]]
+"""Pixels of some images as ``Dataset.images`` gives them, each changed at random. Called by several threads at once."""
+
+
+@runtime_checkable
+class Augmenting(Protocol):
+    """What a ``Dataset`` may have besides: random changes of its own, which training asks for."""
+
+    @property
+    def augmented(self) -> Augmented | None:
+        """The function that makes them; None where there are none."""
 
 
 class DatasetPlugin(Protocol):

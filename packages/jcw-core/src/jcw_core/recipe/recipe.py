@@ -27,6 +27,12 @@ class RunOptions:
     name: str = option("", help="folder under runs/; the recipe's file name by default")
     seed: int = option(0, low=0, help="seed of everything random")
     threads: int = option(1, low=1, high=1024, help="threads for training and evaluation")
+    workers: int = option(
+        1,
+        low=0,
+        high=1024,
+        help="threads beside these that read and change images before a training wants them",
+    )
 
     def __post_init__(self) -> None:
         if self.name and not is_path_inside(self.name):

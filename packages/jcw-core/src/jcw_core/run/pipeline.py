@@ -128,7 +128,8 @@ def _inputs_key(context: Context, stage: Stage) -> str:
     if isinstance(stage, Delegating):
         read += stage.plugins_read(context)
     tables = {name: context.recipe.table(name) for name in read if name}
-    tables["run"] = replace(context.recipe.run, name="")  # where a run lies changes nothing in it
+    # Where a run lies changes nothing in it, nor how many threads read its images.
+    tables["run"] = replace(context.recipe.run, name="", workers=0)
     parts = {name: canonical(options) for name, options in tables.items()}
     if "network" in tables and context.recipe.network.module:
         parts["module"] = _fingerprint(context.network, context.weights or {})

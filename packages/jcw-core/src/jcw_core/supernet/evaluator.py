@@ -54,7 +54,9 @@ class SupernetEvaluator:
         for old in folder.glob("supernet-*.safetensors"):
             if old != path:
                 old.unlink()
-        images = TrainingImages(run.dataset("train"), options.augmentation, options.arithmetic)
+        images = TrainingImages(
+            run.dataset("train"), options.augmentation, options.arithmetic, run.recipe.run.workers
+        )
         with threads(run.recipe.run.threads):
             train_on_population(
                 run, self._module, images, population, generation, path,

@@ -43,7 +43,9 @@ def train_supernet(run: Run) -> None:
     module = Slimmable(run.network, run.rng("supernet", "weights"))
     if options.init == "pretrained":
         module.load_weights(ordered_weights(run))
-    images = TrainingImages(run.dataset("train"), options.augmentation, options.arithmetic)
+    images = TrainingImages(
+        run.dataset("train"), options.augmentation, options.arithmetic, run.recipe.run.workers
+    )
     draws = Draws(run.space, search_variant(run.recipe), options.draws, options.channel_epochs)
     with threads(run.recipe.run.threads):
         Training(

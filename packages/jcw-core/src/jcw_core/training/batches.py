@@ -12,7 +12,8 @@ from torch import Tensor
 
 from jcw_core.datasets.split import normalise
 from jcw_core.errors import DataError
-from jcw_core.protocols import Dataset
+from jcw_core.protocols import Augmenting, Dataset
+from jcw_core.training.ahead import ahead
 from jcw_core.training.options import Arithmetic, Augmentation
 
 IN_MEMORY = 2 * 2**30
@@ -29,16 +30,22 @@ class TrainingImages:
     """Training images in random order, with random changes.
 
     Args:
-        dataset: where they come from; read once when its pixels fit in memory.
-        augmentation: the changes.
+        dataset: where they come from; read once when its pixels fit in memory and it makes no changes of its own.
+        augmentation: changes beside those that the dataset makes.
         arithmetic: memory layout of the batches.
+        workers: threads that make batches ahead of what takes them; 0 to make each when it is wanted. Batches are
+            the same for any number.
     """
 
-    def __init__(self, dataset: Dataset, augmentation: Augmentation, arithmetic: Arithmetic) -> None:
+    def __init__(
+        self, dataset: Dataset, augmentation: Augmentation, arithmetic: Arithmetic, workers: int = 0
+    ) -> None:
         self._dataset = dataset
         self._augmentation = augmentation
         self._arithmetic = arithmetic
-        fits = len(dataset) * prod(dataset.image_shape) <= IN_MEMORY
+        self._workers = workers
+        self._augmented = dataset.augmented if isinstance(dataset, Augmenting) else None
+        fits = self._augmented is None and len(dataset) * prod(dataset.image_shape) <= IN_MEMORY
         self._pixels = dataset.images(np.arange(len(dataset))) if fits else None
         self._labels = dataset.labels
 
@@ -56,12 +63,19 @@ class TrainingImages:
 
     def epoch(self, batch_size: int, rng: np.random.Generator) -> Iterator[Batch]:
         """The batches of one epoch; everything random comes from ``rng``."""
-        order = rng.permutation(len(self._labels))
-        for step in range(self.steps(batch_size)):
-            indices = order[step * batch_size : (step + 1) * batch_size]
+        order, steps = rng.permutation(len(self._labels)), self.steps(batch_size)
+        parts = order[: steps * batch_size].reshape(steps, batch_size)
+        # A generator for each batch, so that it does not matter which is made first.
+        return ahead(self._batch, zip(parts, rng.spawn(steps), strict=True), self._workers)
+
+    def _batch(self, drawn: tuple[NDArray[np.intp], np.random.Generator]) -> Batch:
+        indices, rng = drawn
+        if self._augmented is not None:
+            pixels = self._augmented(indices, rng)
+        else:
             pixels = self._dataset.images(indices) if self._pixels is None else self._pixels[indices]
-            changed = augment(pixels, self._augmentation, rng)
-            yield to_tensor(changed, self._dataset, self._arithmetic), torch.from_numpy(self._labels[indices])
+        changed = augment(pixels, self._augmentation, rng)
+        return to_tensor(changed, self._dataset, self._arithmetic), torch.from_numpy(self._labels[indices])
 
 
 def augment(
