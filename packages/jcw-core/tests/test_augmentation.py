@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_trees import COLOUR, PNG, TREE, Image, encoded, everything, grow, open_folder
+from image_trees import COLOUR, TREE, Image, encoded, everything, grow, open_folder
 
 from jcw_core.datasets.augmentation import RandomDecoder, random_box
 from jcw_core.datasets.split import Subset
@@ -117,25 +117,3 @@ def test_what_is_damaged_is_named(tmp_path: Path) -> None:
     found = open_folder(path)
     with pytest.raises(DataError, match=r"train/cat/3\.png: not a JPEG, PNG"):
         augmented_by(found)(np.arange(len(found)), np.random.default_rng(0))
-
-
-@pytest.mark.parametrize(
-    ("classes", "per_class", "names", "labels"),
-    [
-        (2, None, "ac", [0, 0, 0, 1, 1, 1]),
-        (None, 2, "abcd", [0, 0, 1, 1, 2, 2, 3, 3]),
-        (3, 1, "abc", [0, 1, 2]),
-        (9, 9, "abcd", [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]),
-    ],
-)
-def test_some_classes_and_some_images_of_each(
-    tmp_path: Path, classes: int | None, per_class: int | None, names: str, labels: list[int]
-) -> None:
-    files = {
-        f"{split}/{name}/{i}.png": PNG for split in ("train", "val") for name in "abcd" for i in range(3)
-    }
-    path, options = grow(tmp_path / "images", files, "stored"), {"classes": classes, "per_class": per_class}
-    found, scored = (open_folder(path, split, **options) for split in ("train", "test"))
-    assert "".join(found.classes) == "".join(scored.classes) == names
-    assert found.labels.tolist() == labels
-    assert len(scored) == 3 * len(names)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jcw_core.datasets.memory import MemoryDataset
-from jcw_core.datasets.split import divide, hold_out, normalise
+from jcw_core.datasets.split import Subset, divide, hold_out, normalise, outside, some
 from jcw_core.errors import DataError, FormatError
 from jcw_core.network.model import Model
 from jcw_core.protocols import Dataset
@@ -50,6 +50,50 @@ def test_held_out_images_are_divided_in_the_proportions_of_their_classes(
     for label in range(5):
         expected = labels.count(label) * len(again) / len(labels)
         assert abs(np.count_nonzero(again.labels == label) - expected) < 1
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=200),
+    st.none() | st.integers(1, 7),
+    st.none() | st.integers(1, 50),
+    st.integers(0, 99),
+)
+def test_some_classes_and_some_images_of_each(
+    labels: list[int], classes: int | None, per_class: int | None, seed: int
+) -> None:
+    whole = dataset(np.array(labels), 5)
+    found = some(whole, classes, per_class, np.random.default_rng(seed))
+    if classes is None and per_class is None:
+        assert found is whole
+        return
+    assert isinstance(found, Subset)
+    assert (np.diff(found.indices) > 0).all()
+    taken = np.unique(found.labels).tolist()
+    assert len(taken) == min(classes or 5, len(set(labels)))
+    for label in taken:
+        assert np.count_nonzero(found.labels == label) == min(per_class or 200, labels.count(label))
+    assert list(found.classes) == list(whole.classes)
+
+
+def test_classes_and_images_are_drawn_anew_by_every_seed() -> None:
+    whole = dataset(np.arange(100) % 5, 5)
+    drawn = [some(whole, 2, 3, np.random.default_rng(seed)) for seed in range(200)]
+    assert {label for one in drawn for label in one.labels.tolist()} == set(range(5))
+    assert {index for one in drawn for index in one.indices.tolist()} == set(range(100))  # type: ignore[attr-defined]
+
+
+def test_outside_is_all_else_whatever_lies_between() -> None:
+    whole = dataset(np.arange(100) % 5, 5)
+    seen = some(whole, 3, 10, np.random.default_rng(0))
+    train, held = hold_out(seen, 6, np.random.default_rng(0))
+    rest = outside(whole, held)
+    assert len(rest) == 94
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([rest.indices, seen.indices[held.indices]])),
+        np.arange(100),  # type: ignore[attr-defined]
+    )
+    np.testing.assert_array_equal(rest.images(np.array([0])), whole.images(rest.indices[:1]))
+    assert len(train) == 24
 
 
 def test_held_out_images_are_chosen_by_the_generator() -> None:

@@ -124,7 +124,7 @@ def test_models_have_learnt(tmp_path: Path) -> None:
         assert error < 0.45, chosen.id  # chance is 0.67
 
 
-@pytest.mark.parametrize(("retrain", "split"), [("", "training"), ("hold_out = true", "train")])
+@pytest.mark.parametrize(("retrain", "split"), [("", "training"), ("hold_out = true", "rest")])
 def test_models_are_trained_on_all_images_unless_those_of_the_search_are_to_be_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retrain: str, split: str
 ) -> None:

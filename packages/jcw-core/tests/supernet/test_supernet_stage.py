@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -286,6 +286,20 @@ def test_estimates_are_of_images_held_out_and_calibrated_on_others(
     parts = [set(images(name)) for name in ("train", "validation", "reevaluation")]
     assert set.union(*parts) == set(images("training"))
     assert sum(map(len, parts)) == len(set.union(*parts))
+
+
+def test_the_search_sees_some_classes_and_retraining_all(tmp_path: Path) -> None:
+    context, _ = open_run(tmp_path)
+    split = replace(context.recipe.split, search_classes=3, search_per_class=20, holdout=12)
+    context = Context(replace(context.recipe, split=split), context.registry, context.directory)
+    seen = [context.dataset(name) for name in ("train", "validation", "reevaluation")]
+    assert [len(one) for one in seen] == [48, 6, 6]
+    classes = [np.unique(one.labels).tolist() for one in seen]
+    assert classes[0] == classes[1] == classes[2]
+    assert len(classes[0]) == 3
+    training, rest = context.dataset("training"), context.dataset("rest")
+    assert len(rest) == len(training) - 12
+    assert np.unique(training.labels).tolist() == np.unique(rest.labels).tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("metric", ["error", "loss"])

@@ -82,7 +82,7 @@ class Work:
         self._options = context.options(RetrainOptions)
         self._phases = phases(self._options, context.recipe.network.backbone)
         require_labels(context)
-        data = context.dataset("train" if self._options.hold_out else "training")
+        data = context.dataset("rest" if self._options.hold_out else "training")
         self._images = TrainingImages(
             data, self._options.augmentation, self._options.arithmetic, context.recipe.run.workers
         )

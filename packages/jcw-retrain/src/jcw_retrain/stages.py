@@ -55,7 +55,7 @@ class RetrainStage:
         models = len(options.budgets_ms) or options.models
         lanes = min(run.recipe.run.threads, models + 1)
         each = pace.seconds_per_image(run.network, options.arithmetic, run.recipe.run.threads // lanes)
-        images = len(run.dataset("train" if options.hold_out else "training"))
+        images = len(run.dataset("rest" if options.hold_out else "training"))
         time = pace.in_words(each * images * found.epochs * (models + 1) / lanes)
         return (
             f"the baseline and at most {models} models, {found.epochs} epochs each: {parts}; {time} at most"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +17,6 @@ from jcw_core.datasets.image_source import LAYOUT, ImageFile, Source, open_sourc
 from jcw_core.errors import DataError, RecipeError
 from jcw_core.options import option
 from jcw_core.protocols import Augmented
-
-T = TypeVar("T")
 
 _SPLITS = {"train": ("train",), "test": ("test", "val", "validation")}
 """Names of the folder that holds a split; the first that is there counts."""
@@ -38,14 +34,6 @@ class ImageFolderOptions(ImageOptions):
         ":", help='classes to train on, as a slice of their sorted names: "::2" is every other one'
     )
     test_classes: str = option(":", help="classes to score; each keeps its place in the network's output")
-    classes: int | None = option(
-        None,
-        low=1,
-        help="how many of the classes there are to be, evenly over their sorted names; all by default",
-    )
-    per_class: int | None = option(
-        None, low=1, help="most images to train on of a class, held out ones included; all by default"
-    )
     augment: bool = option(
         True, help="train on random parts and mirror images in changing colours, as is usual on ImageNet"
     )
@@ -142,13 +130,11 @@ class ImageFolder:
             raise DataError(f"{options.path}: no {names} split; found {found}; {LAYOUT}")
         # Labels must mean the same in both splits, so both take them from the training split.
         reference = training or folder
-        classes = _taken(sorted({f.label for f in source.files if f.split == reference}), options.classes)
+        classes = sorted({file.label for file in source.files if file.split == reference})
         wanted = set(_some(classes, options, split))
         if split == "test" and folder == training:
             _check_apart(options, classes)
         files = [file for file in source.files if file.split == folder]
-        if options.classes is not None:
-            files = [file for file in files if file.label in classes]
         unknown = {file.label for file in files}.difference(classes)
         if unknown:
             raise DataError(
@@ -159,9 +145,6 @@ class ImageFolder:
             raise DataError(
                 f"{options.path}: {split}_classes leaves no images of {len(classes)} classes in {folder}"
             )
-        if split == "train" and options.per_class is not None:
-            by_class = groupby(files, key=lambda file: file.label)
-            files = [file for _, own in by_class for file in _taken(list(own), options.per_class)]
         return ImageFiles(source, files, classes, options)
 
 
@@ -180,12 +163,6 @@ def _some(classes: Sequence[str], options: ImageFolderOptions, split: str) -> Se
     """The classes that a split is to hold."""
     text = options.train_classes if split == "train" else options.test_classes
     return classes[slice(*(int(part) if part else None for part in text.split(":")))]
-
-
-def _taken(items: Sequence[T], count: int | None) -> list[T]:
-    """``count`` of them at most, the same distance apart; all where it is None."""
-    most = len(items) if count is None else min(count, len(items))
-    return [items[index * len(items) // most] for index in range(most)]
 
 
 def _check_apart(options: ImageFolderOptions, classes: Sequence[str]) -> None:

@@ -63,6 +63,31 @@ class Subset:
         return None if found is None else lambda indices, rng: found(self.indices[indices], rng)
 
 
+def some(dataset: Dataset, classes: int | None, per_class: int | None, rng: np.random.Generator) -> Dataset:
+    """Images of some classes, and some of each, at random; the dataset itself where neither is limited.
+
+    Args:
+        dataset: labelled.
+        classes: how many of those that have images; all where it is None or more.
+        per_class: most images of each; all where it is None.
+    """
+    if classes is None and per_class is None:
+        return dataset
+    labels = dataset.labels
+    taken = rng.permutation(np.unique(labels))[:classes]
+    each = [rng.permutation(np.flatnonzero(labels == label))[:per_class] for label in np.sort(taken)]
+    return Subset(dataset, np.sort(np.concatenate(each)))
+
+
+def outside(dataset: Dataset, held: Subset) -> Subset:
+    """The images of a dataset that are not among those of ``held``, a subset of it or of a subset."""
+    indices, whole = held.indices, held.whole
+    while whole is not dataset:
+        assert isinstance(whole, Subset)
+        indices, whole = whole.indices[indices], whole.whole
+    return Subset(dataset, np.setdiff1d(np.arange(len(dataset)), indices))
+
+
 def hold_out(dataset: Dataset, count: int, rng: np.random.Generator) -> tuple[Subset, Subset]:
     """Split off ``count`` images with the classes in their proportions.
 

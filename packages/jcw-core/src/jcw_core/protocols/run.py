@@ -64,9 +64,10 @@ class Run(Protocol):
         """A split of the images.
 
         Args:
-            split: ``"training"``, all images to train on, and its parts ``"train"``, ``"validation"`` (held
-                out, on which the search estimates errors) and ``"reevaluation"`` (held out, on which what
-                the search has found is evaluated again); or ``"test"``.
+            split: ``"training"``, all images to train on, and its parts: ``"validation"`` (held out, on which
+                the search estimates errors), ``"reevaluation"`` (held out, on which what the search has found
+                is evaluated again), ``"rest"``, all others, and ``"train"``, those that the supernet is trained
+                on; or ``"test"``.
         """
 
     def open_device(self) -> Device:

@@ -93,6 +93,14 @@ class NetworkOptions:
 class SplitOptions:
     """The keys of ``[data]`` that every dataset takes."""
 
+    search_classes: int | None = option(
+        None,
+        low=1,
+        help="classes of which the supernet and the search see images; all by default, as retraining does",
+    )
+    search_per_class: int | None = option(
+        None, low=2, help="most images of a class that they see, held out ones included; all by default"
+    )
     holdout: int = option(2000, low=2, help="training images held out to estimate errors on")
     reevaluation: float = option(
         0.5, low=0.01, high=0.99, help="share of these that no search sees, to evaluate its front again"

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from jcw_core.datasets.split import divide, hold_out
+from jcw_core.datasets.split import divide, hold_out, outside, some
 from jcw_core.errors import DeviceError, JcwError
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
@@ -114,9 +114,10 @@ class Context:
         """A split of the images.
 
         Args:
-            split: ``"training"``, all images to train on, and its parts ``"train"``, ``"validation"`` (held
-                out, on which the search estimates errors) and ``"reevaluation"`` (held out, on which what
-                the search has found is evaluated again); or ``"test"``.
+            split: ``"training"``, all images to train on, and its parts: ``"validation"`` (held out, on which
+                the search estimates errors), ``"reevaluation"`` (held out, on which what the search has found
+                is evaluated again), ``"rest"``, all others, and ``"train"``, those that the supernet is trained
+                on; or ``"test"``.
         """
         if split not in self._datasets:
             try:
@@ -137,9 +138,13 @@ class Context:
         if split == "test":
             return {"test": plugin.open("test", choice.options)}
         whole = plugin.open("train", choice.options)
-        train, held = hold_out(whole, self.recipe.split.holdout, self.rng("holdout"))
-        search, again = divide(held, self.recipe.split.reevaluation, self.rng("reevaluation"))
-        return {"training": whole, "train": train, "validation": search, "reevaluation": again}
+        wanted = self.recipe.split
+        seen = some(whole, wanted.search_classes, wanted.search_per_class, self.rng("search images"))
+        train, held = hold_out(seen, wanted.holdout, self.rng("holdout"))
+        search, again = divide(held, wanted.reevaluation, self.rng("reevaluation"))
+        return {
+            "training": whole, "rest": outside(whole, held), "train": train, "validation": search, "reevaluation": again,
+        }  # fmt: skip
 
     def open_device(self) -> Device:
         """Connect to the recipe's device."""
