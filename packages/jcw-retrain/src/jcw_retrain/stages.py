@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import sqrt
 from typing import TYPE_CHECKING
 
 from jcw_core.run.records import FRONT, MODELS, SUPERNET
+from jcw_core.training.extra import implementation
 from jcw_retrain.budgets import check_budgets, files_read
 from jcw_retrain.labels import require_labels
 from jcw_retrain.options import RetrainOptions, phases
@@ -13,6 +15,10 @@ from jcw_retrain.pretrained import pretrained_weights
 
 if TYPE_CHECKING:
     from jcw_core.protocols import Run
+
+
+_FEWEST = 3
+"""Models that a time limit leaves."""
 
 
 class RetrainStage:
@@ -46,24 +52,44 @@ class RetrainStage:
 
     def plan(self, run: Run) -> str:
         """How many models at most, the epochs of each, and how long those take by a step of the dense network."""
-        from jcw_core.training.extra import implementation
-
-        pace = implementation("jcw_core.training.pace")
         options = run.options(RetrainOptions)
         found = phases(options, run.recipe.network.backbone)
         parts = " + ".join(str(phase.epochs) for phase in (found.pretrain, found.admm, found.finetune))
-        models = len(options.budgets_ms) or options.models
-        lanes = min(run.recipe.run.threads, models + 1)
-        each = pace.seconds_per_image(run.network, options.arithmetic, run.recipe.run.threads // lanes)
-        images = len(run.dataset("rest" if options.hold_out else "training"))
-        time = pace.in_words(each * images * found.epochs * (models + 1) / lanes)
+        time = implementation("jcw_core.training.pace").in_words(self.seconds(run))
         return (
-            f"the baseline and at most {models} models, {found.epochs} epochs each: {parts}; {time} at most"
+            f"the baseline and at most {_models(options)} models, {found.epochs} epochs each: {parts}; {time} at most"
         )
+
+    def seconds(self, run: Run) -> float:
+        """By a step of the dense network, the largest of all."""
+        options = run.options(RetrainOptions)
+        models, threads = _models(options), run.recipe.run.threads
+        lanes = min(threads, models + 1)
+        epochs = phases(options, run.recipe.network.backbone).epochs
+        pace = implementation("jcw_core.training.pace")
+        each: float = pace.seconds_per_image(run.network, options.arithmetic, threads // lanes) if epochs else 0.0
+        images = len(run.dataset("rest" if options.hold_out else "training"))
+        return each * images * epochs * (models + 1) / lanes
+
+    def scaled(self, run: Run, share: float) -> Mapping[str, int]:
+        """Fewer models, unless their budgets are given, and fewer epochs of each phase that has any."""
+        options, found = run.options(RetrainOptions), phases(run.options(RetrainOptions), run.recipe.network.backbone)
+        models = _models(options)
+        fewer = models if options.budgets_ms else min(models, max(_FEWEST, round((models + 1) * sqrt(share)) - 1))
+        share *= (models + 1) / (fewer + 1)
+        epochs = {
+            f"retrain.{name}.epochs": max(1, round(getattr(found, name).epochs * share))
+            for name in ("pretrain", "admm", "finetune")
+            if getattr(found, name).epochs
+        }
+        return epochs if options.budgets_ms else {"retrain.models": fewer, **epochs}
 
     def run(self, run: Run) -> Sequence[str]:
         """Train; returns the files of weights."""
-        from jcw_core.training.extra import implementation
-
         files: list[str] = implementation("jcw_retrain.jobs").retrain(run)
         return files
+
+
+def _models(options: RetrainOptions) -> int:
+    """At most, without the baseline."""
+    return len(options.budgets_ms) or options.models

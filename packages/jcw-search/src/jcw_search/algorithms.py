@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Literal, get_args
 
 from jcw_core.protocols import Evaluator, Selection
@@ -14,6 +15,7 @@ from jcw_search.generations import Generations
 from jcw_search.operators import Variation
 
 Algorithm = Literal["assisted", "plain"]
+_KINDS: Mapping[Algorithm, type[Generations]] = {"assisted": AssistedSearch, "plain": Evolution}
 
 
 def make(
@@ -47,5 +49,9 @@ def make(
         raise SettingError(next(iter(own)), 'is of algorithm "plain" alone; give that, or leave it out')
     if generations is not None:
         own["generations"] = generations
-    kind = AssistedSearch if algorithm == "assisted" else Evolution
-    return kind(space=space, evaluators=evaluators, **own, **common)
+    return _KINDS[algorithm](space=space, evaluators=evaluators, **own, **common)
+
+
+def generations_of(algorithm: Algorithm) -> int:
+    """How many follow the first population, where a recipe does not say."""
+    return int(next(field.default for field in fields(_KINDS[algorithm]) if field.name == "generations"))

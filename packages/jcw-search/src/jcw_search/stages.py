@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from math import sqrt
 from typing import Any
 
 from jcw_core.errors import JcwError, PluginError
-from jcw_core.protocols import Configured, Run, Selection
+from jcw_core.protocols import Configured, Costed, Run, Selection
 from jcw_core.run import records
 from jcw_search import checkpoint
-from jcw_search.algorithms import make
+from jcw_search.algorithms import generations_of, make
 from jcw_search.errors import SettingError
 from jcw_search.front import front_of
 from jcw_search.generations import Generations
 from jcw_search.operators import Variation
 from jcw_search.options import SearchOptions
 from jcw_search.state import State
+
+
+_FEWEST = 8
+"""Architectures of a population that a time limit leaves."""
 
 
 class SearchStage:
@@ -54,7 +59,23 @@ class SearchStage:
     def plan(self, run: Run) -> str:
         """Its population and generations."""
         options = run.options(SearchOptions)
-        return f"population {options.population} x {options.generations} generations"
+        return f"population {options.population} x {_generations(options)} generations"
+
+    def seconds(self, run: Run) -> float:
+        """What its objectives take for all architectures, as far as they tell."""
+        options = run.options(SearchOptions)
+        objectives = (run.registry.objectives[name] for name in options.objectives)
+        each = sum(one.seconds(run) for one in objectives if isinstance(one, Costed))
+        return each * options.population * (1 + _generations(options))
+
+    def scaled(self, run: Run, share: float) -> Mapping[str, int]:
+        """A smaller population and fewer generations, by the same factor."""
+        options, factor = run.options(SearchOptions), sqrt(share)
+        least = min(_generations(options), 2 if options.variant == "sequential" else 1)
+        return {
+            "search.population": min(options.population, max(_FEWEST, round(options.population * factor))),
+            "search.generations": max(least, round(_generations(options) * factor)),
+        }
 
     def run(self, run: Run) -> Sequence[str]:
         """Search, from the last checkpoint if there is one, and write the front.
@@ -82,6 +103,10 @@ class SearchStage:
             checkpoint.save(path, state, search)
             _tell(run, search, state)
         return search, state
+
+
+def _generations(options: SearchOptions) -> int:
+    return options.generations or generations_of(options.algorithm)
 
 
 def _search(run: Run, options: SearchOptions) -> Generations:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from jcw_core.recipe.recipe import Recipe
+    from jcw_core.run.time_limit import TimeLimit
 
 
 @click.command()
@@ -53,14 +54,21 @@ def run(
     from jcw_core.run.origin import remember_recipe
     from jcw_core.run.pipeline import StageEvent, plan
     from jcw_core.run.pipeline import run as run_stages
+    from jcw_core.run.time_limit import cut_to_time
     from jcw_core.space.whole import fixed_layers, in_words, unpruned_layers
 
-    read = load_recipe(recipe, registry, dict(assignment(text, "--set", "TABLE.KEY") for text in overrides))
+    given = dict(assignment(text, "--set", "TABLE.KEY") for text in overrides)
+    read = load_recipe(recipe, registry, given)
     directory = RunDirectory(runs / _run_name(read, recipe))
     context = Context(read, registry, directory)
-    stages = plan(context, until)
-    for note in check(context, stages):
+    for note in check(context, plan(context, until)):
         echo(f"note: {note}", err=True)
+    limit = cut_to_time(context, until, given) if read.run.time else None
+    if limit is not None:
+        context = limit.context
+        echo(f"note: {_in_words(limit)}", err=True)
+        overrides += tuple(f"{key}={value}" for key, value in limit.settings.items())
+    stages = plan(context, until)
     if dry_run:
         print_plan(context, stages)
         fixed = fixed_layers(context.network, read.space.step)
@@ -73,6 +81,8 @@ def run(
         def tell(event: StageEvent) -> None:
             if event.state == "started":  # not before: a recipe that is refused leaves the run as it was
                 remember_recipe(directory, recipe, overrides)
+                if limit is not None:
+                    limit.keep()
             progress.stage(event)
 
         run_stages(context, until, tell)
@@ -81,6 +91,16 @@ def run(
     page = directory.path("report.html")
     made, place = ("report", page) if until == "report" else ("run", directory.root)
     echo(f"{made}: {place.absolute()}")
+
+
+def _in_words(limit: TimeLimit) -> str:
+    """What a time limit came to."""
+    from jcw_core.cli.text import duration
+
+    time = f"trainings and search take about {duration(limit.seconds)} here"
+    if not limit.settings:
+        return f"{time}, with all settings as they are"
+    return f"{time}, with {', '.join(f'{key} = {value}' for key, value in limit.settings.items())}"
 
 
 def _run_name(read: Recipe, path: Path) -> str:

@@ -7,7 +7,7 @@ from jcw_core.protocols.datasets import Augmented, Augmenting, Dataset, DatasetP
 from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin
 from jcw_core.protocols.importance import Importance
 from jcw_core.protocols.models import Backbone, Exporter
-from jcw_core.protocols.planning import Advising, Checking, Planning
+from jcw_core.protocols.planning import Advising, Checking, Costed, Planning, Scaling
 from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run, Summarizing
 from jcw_core.protocols.search import Evaluator, Exact, Reevaluating, Selection
 from jcw_core.protocols.stages import Delegating, Progress, Stage
@@ -20,6 +20,7 @@ __all__ = [
     "Checking",
     "Closable",
     "Configured",
+    "Costed",
     "Dataset",
     "DatasetPlugin",
     "Delegating",
@@ -39,6 +40,7 @@ __all__ = [
     "ReportSection",
     "Resized",
     "Run",
+    "Scaling",
     "Selection",
     "Stage",
     "Summarizing",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from jcw_core.protocols.run import Run
@@ -32,6 +32,33 @@ class Planning(Protocol):
 
     def plan(self, run: Run) -> str:
         """How much it is, e.g. ``"10 epochs"``."""
+
+
+@runtime_checkable
+class Scaling(Protocol):
+    """What a ``Stage`` may have besides: how long it takes, and settings with which it takes less."""
+
+    def seconds(self, run: Run) -> float:
+        """About how long all of its work takes on this machine; 0 where that is not known."""
+
+    def scaled(self, run: Run, share: float) -> Mapping[str, int]:
+        """Settings with which it takes about ``share`` of that, or the least that it can.
+
+        Args:
+            run: with the settings as they are.
+            share: between 0 and 1.
+
+        Returns:
+            values by ``"table.key"`` of the recipe.
+        """
+
+
+@runtime_checkable
+class Costed(Protocol):
+    """What an ``Objective`` may have besides: how long its values take."""
+
+    def seconds(self, run: Run) -> float:
+        """About how long one architecture takes on this machine."""
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -18,6 +19,9 @@ from jcw_core.shown import call_of
 from jcw_core.space.bounds import Bound
 
 T = TypeVar("T")
+
+
+_TIME = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) ?(s|min|h)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,16 @@ class RunOptions:
             raise RecipeError(
                 f"name = {self.name!r} is no folder under runs/; give a name, or a path below it"
             )
+
+    @property
+    def seconds(self) -> float | None:
+        """``time`` in seconds, None without."""
+        if not self.time:
+            return None
+        found = _TIME.fullmatch(self.time)
+        if found is None or not float(found[1]):
+            raise RecipeError(f'time = {self.time!r:.40}: expected a time such as "90 s", "5 min" or "1.5 h"')
+        return float(found[1]) * {"s": 1, "min": 60, "h": 3600}[found[2]]
 
 
 @dataclass(frozen=True, slots=True)

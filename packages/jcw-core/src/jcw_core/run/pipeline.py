@@ -128,8 +128,8 @@ def _inputs_key(context: Context, stage: Stage) -> str:
     if isinstance(stage, Delegating):
         read += stage.plugins_read(context)
     tables = {name: context.recipe.table(name) for name in read if name}
-    # Where a run lies changes nothing in it, nor how many threads read its images.
-    tables["run"] = replace(context.recipe.run, name="", workers=0)
+    # Where a run lies changes nothing in it, nor how many threads read its images; a time changes other keys.
+    tables["run"] = replace(context.recipe.run, name="", workers=0, time="")
     parts = {name: canonical(options) for name, options in tables.items()}
     if "network" in tables and context.recipe.network.module:
         parts["module"] = _fingerprint(context.network, context.weights or {})

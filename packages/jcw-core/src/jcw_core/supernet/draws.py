@@ -10,10 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.space.space import Population, SearchSpace
-
-RANDOM_OF_SANDWICH = 2
-"""Random sub-networks of a sandwich's step, beside the largest and the smallest (Yu and Huang 2019)."""
-
+from jcw_core.supernet.options import RANDOM_OF_SANDWICH
 
 @dataclass(frozen=True)
 class Draws:

@@ -8,7 +8,7 @@ from typing import Literal
 from jcw_core.protocols import Evaluator, Run
 from jcw_core.run.classes import require_classes
 from jcw_core.run.records import SUPERNET
-from jcw_core.supernet.options import SupernetOptions
+from jcw_core.supernet.options import DRAWN, SupernetOptions
 from jcw_core.training.extra import implementation
 
 
@@ -26,6 +26,14 @@ class SupernetObjective:
     needs: tuple[str, ...] = (SUPERNET,)
     # Calibration and training between generations happen in the search.
     reads: tuple[str, ...] = ("supernet",)
+
+    def seconds(self, run: Run) -> float:
+        """By a step of training: three parts, of which a network that is scored takes one."""
+        options = run.options(SupernetOptions)
+        pace = implementation("jcw_core.training.pace")
+        each: float = pace.seconds_per_image(run.network, options.arithmetic, 1)
+        count = len(run.dataset("validation")) + options.calibration_images
+        return DRAWN * each / 3 * count / run.recipe.run.threads
 
     def open(self, run: Run) -> Evaluator:
         """Load the supernet and the images.

@@ -115,6 +115,12 @@ class SupernetOptions:
         return self.epochs if self.mode == "continuous" else min(self.warmup_epochs, self.epochs)
 
 
+RANDOM_OF_SANDWICH = 2
+"""Random sub-networks of a sandwich's step, beside the largest and the smallest (Yu and Huang 2019)."""
+
+DRAWN = 0.6
+"""What a random sub-network takes of the time of the whole network, to estimate how long work takes."""
+
 VARIANT = "search.variant"
 """The key of a recipe that says what the search varies; the stage that owns its table defines it."""
 

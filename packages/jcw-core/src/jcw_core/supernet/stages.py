@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jcw_core.errors import PluginError
 from jcw_core.run.records import SUPERNET
-from jcw_core.supernet.options import VARIANT, SupernetOptions, has_variant
+from jcw_core.supernet.options import DRAWN, RANDOM_OF_SANDWICH, VARIANT, SupernetOptions, has_variant
 from jcw_core.training.extra import implementation, require
 
 if TYPE_CHECKING:
@@ -48,6 +48,30 @@ class SupernetStage:
         steps = 1 if options.draws == "plain" else 3
         time = pace.in_words(each * steps * options.shared_epochs * images)
         return f"{options.shared_epochs} epochs of {images} images, {time} at most"
+
+    def seconds(self, run: Run) -> float:
+        """As ``plan`` has it, but for the sub-networks that are drawn, which are smaller than the whole."""
+        options = run.options(SupernetOptions)
+        if not options.shared_epochs:
+            return 0.0
+        pace = implementation("jcw_core.training.pace")
+        each: float = pace.seconds_per_image(run.network, options.arithmetic, run.recipe.run.threads)
+        steps = DRAWN if options.draws == "plain" else 1 + (RANDOM_OF_SANDWICH + 0.5) * DRAWN
+        return each * steps * options.shared_epochs * len(run.dataset("train"))
+
+    def scaled(self, run: Run, share: float) -> Mapping[str, int]:
+        """Fewer epochs."""
+        options = run.options(SupernetOptions)
+        if not options.shared_epochs:
+            return {}
+        key = "epochs" if options.mode == "continuous" else "warmup_epochs"
+        found = {f"supernet.{key}": max(1, round(options.shared_epochs * share))}
+        if options.mode == "per-generation":
+            more = options.epochs - options.shared_epochs
+            found["supernet.epochs"] = found["supernet.warmup_epochs"] + max(bool(more), round(more * share))
+        if options.channel_epochs:
+            found["supernet.channel_epochs"] = round(options.channel_epochs * share)
+        return found
 
     def run(self, run: Run) -> Sequence[str]:
         """Train, or collect what pruning after training needs, and write ``supernet.safetensors``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -18,8 +19,11 @@ _IMAGES = 16
 """Images in the step that is timed."""
 
 
+@lru_cache
 def seconds_per_image(network: Network, arithmetic: Arithmetic, count: int) -> float:
     """Seconds that a training step of the whole network takes for an image, the faster of two after a first.
+
+    It is measured once in a process.
 
     Args:
         network: at full width.

@@ -1,0 +1,107 @@
+"""``TimeLimit``: settings of a recipe cut down so that its trainings and its search take about as long as they may."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jcw_core.errors import JcwError
+from jcw_core.files import read_json, write_json
+from jcw_core.protocols import Scaling
+from jcw_core.recipe.recipe import canonical, load_recipe
+from jcw_core.run.context import Context
+from jcw_core.run.pipeline import plan
+
+_FORMAT = "jcw-time/1"
+_NAME = ".state/time.json"
+_ROUNDS = 5
+"""Times that settings are cut: they are whole numbers with least values, so that one cut does not hit the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """What became of a recipe that has a ``[run] time``.
+
+    Args:
+        context: the run with its settings cut.
+        settings: what was cut, by ``"table.key"``; nothing where the recipe is short enough as it is.
+        seconds: about how long trainings and search take here with them; more than was asked for where no less can be done.
+        recipe: fingerprint of the recipe before.
+    """
+
+    context: Context
+    settings: Mapping[str, int]
+    seconds: float
+    recipe: str
+
+    def keep(self) -> None:
+        """Note in the run's directory what was found, so that the run goes on with it however fast the machine is by then."""
+        document = {"recipe": self.recipe, "seconds": self.seconds, "set": dict(self.settings)}
+        write_json(self.context.path(_NAME), {"format": _FORMAT, **document})
+
+
+def cut_to_time(context: Context, until: str, given: Mapping[str, Any]) -> TimeLimit:
+    """Settings with which stages take as long as ``[run] time`` allows: those that the run keeps, or as measured now.
+
+    Args:
+        context: the run as its recipe has it.
+        until: its last stage.
+        given: values by ``"table.key"`` that were set by hand, which stay.
+
+    Raises:
+        RecipeError: what was cut does not go with what stays.
+    """
+    key = _key(context)
+    found = _kept(context, key)
+    if found is not None:
+        return TimeLimit(_with(context, {**given, **found.settings}), found.settings, found.seconds, key)
+    stages = [stage for stage in plan(context, until) if isinstance(stage, Scaling)]
+    return _cut(context, stages, given, key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    settings: Mapping[str, int]
+    seconds: float
+
+
+def _kept(context: Context, key: str) -> _Kept | None:
+    """What an earlier command found for the same recipe."""
+    try:
+        document = read_json(context.path(_NAME), kind=_FORMAT)
+        settings = {str(name): int(value) for name, value in dict(document["set"]).items()}
+        return _Kept(settings, float(document["seconds"])) if document["recipe"] == key else None
+    except (JcwError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _cut(context: Context, stages: Sequence[Scaling], given: Mapping[str, Any], key: str) -> TimeLimit:
+    wanted, settings = context.recipe.run.seconds, dict[str, int]()
+    assert wanted is not None
+    for _ in range(_ROUNDS):
+        seconds = sum(stage.seconds(context) for stage in stages)
+        if seconds <= wanted:
+            break
+        scaled = (stage.scaled(context, wanted / seconds) for stage in stages)
+        found = settings | {name: value for one in scaled for name, value in one.items() if name not in given}
+        if found == settings:
+            break
+        settings, context = found, _with(context, {**given, **found})
+    return TimeLimit(context, settings, sum(stage.seconds(context) for stage in stages), key)
+
+
+def _with(context: Context, settings: Mapping[str, Any]) -> Context:
+    """The same run with other settings."""
+    recipe = load_recipe(context.recipe.path, context.registry, settings)
+    changed = Context(recipe, context.registry, context.directory)
+    changed.share_images(context)
+    return changed
+
+
+def _key(context: Context) -> str:
+    """Fingerprint of what times depend on: all of the recipe but its device, and where the run lies."""
+    recipe = context.recipe
+    tables = {name: recipe.table(name) for name in ("run", "network", "data", "space", *recipe.stages)}
+    return hashlib.sha256(canonical(tables).encode()).hexdigest()
