@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -18,6 +19,8 @@ from jcw_core.run.pipeline import run
 
 CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "tempfile.mkstemp", "os.chmod"}
 """Audit events of what changes a folder; ``open`` counts when it writes."""
+TIMES = {"seconds", "ended"}
+"""What records of the same stages differ in."""
 
 
 class Killer:
@@ -74,12 +77,16 @@ def in_child(folder: Path, last: int | None) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def tree(folder: Path) -> dict[str, bytes | None]:
+def tree(folder: Path) -> dict[str, object]:
+    """Every file's content, but for when stages ended and how long they took."""
     root = folder / "runs"
-    return {
-        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
-        for path in sorted(root.rglob("*"))
-    }
+    return {str(path.relative_to(root)): content(path) for path in sorted(root.rglob("*"))}
+
+
+def content(path: Path) -> object:
+    if path.parent.name != ".state" or not path.is_file():
+        return path.read_bytes() if path.is_file() else None
+    return {key: value for key, value in json.loads(path.read_text()).items() if key not in TIMES}
 
 
 def main(root: Path) -> None:

@@ -118,11 +118,12 @@ def _run_name(read: Recipe, path: Path) -> str:
 def show(registry: Registry, run_directory: Path, as_json: bool) -> None:
     """Print the models of a finished run.
 
-    RUN is its folder, e.g. runs/quickstart.
+    RUN is its folder, e.g. runs/quickstart. Below the models stands how long its stages took.
     """
     from jcw_core.cli.text import echo_json, print_table
     from jcw_core.errors import FormatError
     from jcw_core.files import read_json
+    from jcw_core.report.durations import line
     from jcw_core.report.stages import FORMAT
 
     path = run_directory / "report.json"
@@ -132,6 +133,8 @@ def show(registry: Registry, run_directory: Path, as_json: bool) -> None:
             echo_json(_rows(report))
             return
         print_table(_models(report))
+        if taken := line(report):
+            echo(taken)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(f"{path}: not a report ({error!r}); run its recipe again") from None
     _say_summaries(registry, path)

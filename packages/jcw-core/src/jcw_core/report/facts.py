@@ -1,4 +1,4 @@
-"""How a report came about: date, recipe, seed, machine and versions."""
+"""How a report came about: date, recipe, seed, machine, versions and time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from typing import Any
 
 from jcw_core.protocols import Run
 from jcw_core.providers import installed_version
+from jcw_core.run.directory import RunDirectory
 
 _PACKAGES = ("jcw-core", "jcw-latency", "jcw-search", "jcw-retrain", "jcw-kernels", "numpy", "torch")
 
 
 def facts(run: Run) -> dict[str, Any]:
-    """JSON-ready: ``date`` (UTC, when the report was written), ``recipe``, ``seed`` and ``versions`` by package."""
+    """JSON-ready: ``date`` (UTC, when the report was written), ``recipe``, ``seed``, ``versions`` by package, and the
+    ``seconds`` that each stage took.
+    """
     found = {name: number for name in _PACKAGES if (number := installed_version(name)) is not None}
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "recipe": run.recipe.path.name,
         "seed": run.recipe.run.seed,
         "versions": {"Python": platform.python_version(), **found},
+        "seconds": RunDirectory(run.path(".")).durations(),
     }
 
 

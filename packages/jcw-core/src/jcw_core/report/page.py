@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from jcw_core.protocols import ReportSection
-from jcw_core.report import budget, facts, models
+from jcw_core.report import budget, durations, facts, models
 from jcw_core.report.charts import STYLE as CHART_STYLE
 from jcw_core.report.charts import bars
 from jcw_core.report.front import front
@@ -36,7 +36,7 @@ def render(report: Mapping[str, Any], sections: Sequence[ReportSection]) -> str:
     for section in sections:
         if section.name in report:
             parts += [f"<h2>{escape(section.title)}</h2>", section.html(report[section.name])]
-    parts += ["<h2>How it was made</h2>", facts.table(report)]
+    parts += [durations.table(report), "<h2>How it was made</h2>", facts.table(report)]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

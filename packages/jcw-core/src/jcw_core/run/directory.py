@@ -8,11 +8,13 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from jcw_core.errors import JcwError
 from jcw_core.files import atomic, digest, read_json, remove_abandoned, write_json
+from jcw_core.run.records.values import is_amount
 
 _ENDED = ".ended"
 """End of the name of a record whose stage has ended, but may have its scratch folder still."""
@@ -97,10 +99,33 @@ class RunDirectory:
         except (JcwError, KeyError, TypeError):
             return []
 
-    def finish(self, stage: str, key: str, outputs: tuple[str, ...]) -> None:
-        """Record that ``outputs`` are complete."""
+    def durations(self) -> dict[str, float]:
+        """Seconds that each finished stage took, in the order in which they ended.
+
+        Stages that ended before durations were recorded are left out.
+        """
+        found = []
+        for record in (self.root / ".state").glob("*.json"):
+            with suppress(JcwError, AttributeError):
+                document = read_json(record)
+                seconds, ended = document.get("seconds"), document.get("ended")
+                if seconds is not None and is_amount(seconds) and isinstance(ended, str):
+                    found.append((ended, record.stem, float(seconds)))
+        return {stage: seconds for _, stage, seconds in sorted(found)}
+
+    def finish(self, stage: str, key: str, outputs: tuple[str, ...], seconds: float | None = None) -> None:
+        """Record that ``outputs`` are complete.
+
+        Args:
+            stage: which has ended.
+            key: of its inputs.
+            outputs: its files.
+            seconds: that it took; None where nobody knows.
+        """
         found = {name: digest(self.path(name)) for name in outputs}
-        write_json(self._record(stage).with_suffix(_ENDED), {"inputs": key, "outputs": found})
+        ended = datetime.now(UTC).isoformat(timespec="milliseconds")
+        record = {"inputs": key, "outputs": found, "seconds": seconds, "ended": ended}
+        write_json(self._record(stage).with_suffix(_ENDED), record)
         self._put_away(stage)
 
     def _put_away(self, stage: str) -> None:

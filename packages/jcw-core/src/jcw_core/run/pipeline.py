@@ -16,6 +16,7 @@ from jcw_core.providers import installed_version
 from jcw_core.recipe.recipe import canonical, paths_in
 from jcw_core.run.checks import PendingChecks
 from jcw_core.run.context import Context
+from jcw_core.run.durations import stopwatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,8 @@ def run(
 
 def _run_stage(context: Context, stage: Stage, key: str) -> None:
     context.directory.claim_scratch(stage.name, key)
-    outputs = (*stage.makes, *stage.run(context))
+    with stopwatch(context.scratch(stage.name)) as seconds:
+        outputs = (*stage.makes, *stage.run(context))
     outside = [name for name in outputs if not is_path_inside(name)]
     if outside:
         raise JcwError(
@@ -114,7 +116,7 @@ def _run_stage(context: Context, stage: Stage, key: str) -> None:
     missing = [name for name in outputs if not context.path(name).exists()]
     if missing:
         raise JcwError(f"stage {stage.name!r} ended without writing {missing[0]}; tell its author")
-    context.directory.finish(stage.name, key, outputs)
+    context.directory.finish(stage.name, key, outputs, seconds())
 
 
 def is_finished(context: Context, name: str) -> bool:
