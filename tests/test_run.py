@@ -133,6 +133,23 @@ def interrupt(root: Path, stage: str, seconds: float, kind: signal.Signals) -> N
         assert errors.endswith("jcw: interrupted; the same command continues from runs/recipe\n")
 
 
+def test_a_time_cuts_a_recipe_down_and_the_run_keeps_to_it(workspace: Path) -> None:
+    given = ("run", "recipe.toml", "--runs", "hurried", "--until", "supernet", "--set", 'run.time="0.01 s"')
+    plan = jcw(*given, "--dry-run", cwd=workspace)
+    assert plan.returncode == 0, plan.stderr
+    assert "with supernet.epochs = 1" in plan.stderr
+    assert not (workspace / "hurried").exists()
+    notes = []
+    for _ in range(2):
+        done = jcw(*given, cwd=workspace)
+        assert done.returncode == 0, done.stderr
+        notes.append(next(line for line in done.stderr.splitlines() if line.startswith("note: trainings")))
+    assert notes[0] == notes[1]
+    assert "[1/1] supernet finished before" in done.stderr
+    kept = json.loads((workspace / "hurried" / "recipe" / "recipe.json").read_text())["set"]
+    assert kept == ['run.time="0.01 s"', "supernet.epochs=1"]
+
+
 def test_a_finished_run_does_nothing_again(finished: Path, workspace: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
     done = jcw("run", "recipe.toml", "--runs", "undisturbed", cwd=workspace)

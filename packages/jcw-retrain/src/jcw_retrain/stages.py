@@ -56,9 +56,7 @@ class RetrainStage:
         found = phases(options, run.recipe.network.backbone)
         parts = " + ".join(str(phase.epochs) for phase in (found.pretrain, found.admm, found.finetune))
         time = implementation("jcw_core.training.pace").in_words(self.seconds(run))
-        return (
-            f"the baseline and at most {_models(options)} models, {found.epochs} epochs each: {parts}; {time} at most"
-        )
+        return f"the baseline and at most {_models(options)} models, {found.epochs} epochs each: {parts}; {time} at most"
 
     def seconds(self, run: Run) -> float:
         """By a step of the dense network, the largest of all."""
@@ -67,15 +65,22 @@ class RetrainStage:
         lanes = min(threads, models + 1)
         epochs = phases(options, run.recipe.network.backbone).epochs
         pace = implementation("jcw_core.training.pace")
-        each: float = pace.seconds_per_image(run.network, options.arithmetic, threads // lanes) if epochs else 0.0
+        each: float = (
+            pace.seconds_per_image(run.network, options.arithmetic, threads // lanes) if epochs else 0.0
+        )
         images = len(run.dataset("rest" if options.hold_out else "training"))
         return each * images * epochs * (models + 1) / lanes
 
     def scaled(self, run: Run, share: float) -> Mapping[str, int]:
         """Fewer models, unless their budgets are given, and fewer epochs of each phase that has any."""
-        options, found = run.options(RetrainOptions), phases(run.options(RetrainOptions), run.recipe.network.backbone)
+        options, found = (
+            run.options(RetrainOptions),
+            phases(run.options(RetrainOptions), run.recipe.network.backbone),
+        )
         models = _models(options)
-        fewer = models if options.budgets_ms else min(models, max(_FEWEST, round((models + 1) * sqrt(share)) - 1))
+        fewer = (
+            models if options.budgets_ms else min(models, max(_FEWEST, round((models + 1) * sqrt(share)) - 1))
+        )
         share *= (models + 1) / (fewer + 1)
         epochs = {
             f"retrain.{name}.epochs": max(1, round(getattr(found, name).epochs * share))

@@ -19,7 +19,6 @@ from jcw_search.operators import Variation
 from jcw_search.options import SearchOptions
 from jcw_search.state import State
 
-
 _FEWEST = 8
 """Architectures of a population that a time limit leaves."""
 

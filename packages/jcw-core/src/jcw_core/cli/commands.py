@@ -95,7 +95,7 @@ def run(
 
 def _in_words(limit: TimeLimit) -> str:
     """What a time limit came to."""
-    from jcw_core.cli.text import duration
+    from jcw_core.shown import duration
 
     time = f"trainings and search take about {duration(limit.seconds)} here"
     if not limit.settings:

@@ -37,8 +37,13 @@ class RunOptions:
         high=1024,
         help="threads beside these that read and change images before a training wants them",
     )
+    time: str = option(
+        "",
+        help='about how long trainings and search may take, e.g. "5 min": epochs, population and models are cut to it',
+    )
 
     def __post_init__(self) -> None:
+        self.seconds  # noqa: B018  an error where the time is none
         if self.name and not is_path_inside(self.name):
             raise RecipeError(
                 f"name = {self.name!r} is no folder under runs/; give a name, or a path below it"

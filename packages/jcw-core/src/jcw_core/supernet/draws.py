@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from jcw_core.space.space import Population, SearchSpace
 from jcw_core.supernet.options import RANDOM_OF_SANDWICH
 
+
 @dataclass(frozen=True)
 class Draws:
     """Sub-networks by epoch and step.

@@ -15,8 +15,8 @@ from jcw_core.training.module import Slimmable
 from jcw_core.training.options import Arithmetic
 from jcw_core.training.precision import computing, threads
 
-_IMAGES = 16
-"""Images in the step that is timed."""
+_IMAGES, _MACS = (4, 64), 2e9
+"""Images in the step that is timed: as many as these multiply-accumulates make, of few a step takes longer for each."""
 
 
 @lru_cache
@@ -32,7 +32,8 @@ def seconds_per_image(network: Network, arithmetic: Arithmetic, count: int) -> f
     """
     module = Slimmable(network, np.random.default_rng(0))
     layout = torch.channels_last if arithmetic.channels_last else torch.contiguous_format
-    images = torch.zeros(_IMAGES, *network.input_shape).contiguous(memory_format=layout)
+    most = min(max(round(_MACS / max(network.macs, 1)), _IMAGES[0]), _IMAGES[1])
+    images = torch.zeros(most, *network.input_shape).contiguous(memory_format=layout)
     taken = []
     with threads(min(count, os.cpu_count() or 1)):
         for _ in range(3):
@@ -41,7 +42,7 @@ def seconds_per_image(network: Network, arithmetic: Arithmetic, count: int) -> f
                 loss = execute(network, module.subnetwork(), images, BatchNorm()).float().square().mean()
             loss.backward()  # type: ignore[no-untyped-call]
             taken.append(time.perf_counter() - began)
-    return min(taken[1:]) / _IMAGES
+    return min(taken[1:]) / most
 
 
 def in_words(seconds: float) -> str:

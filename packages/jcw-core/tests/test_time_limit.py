@@ -1,0 +1,117 @@
+"""Settings that fit a time: found by measurement, kept by the run, never above what was asked for where less can be done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_pipeline import Plugin, ToyStage
+
+from jcw_core.errors import RecipeError
+from jcw_core.options import Location, option, parse
+from jcw_core.protocols import Run
+from jcw_core.recipe.recipe import RunOptions, load_recipe
+from jcw_core.registry import Registry
+from jcw_core.run.context import Context
+from jcw_core.run.directory import RunDirectory
+from jcw_core.run.time_limit import cut_to_time
+
+
+@dataclass(frozen=True)
+class Work:
+    epochs: int = option(20, low=1)
+    population: int = option(10, low=1)
+
+
+@dataclass
+class Working(ToyStage):
+    """Takes so many seconds for each epoch and each of a population."""
+
+    pace: float = 1.0
+
+    @property
+    def options(self) -> type:
+        return Work
+
+    def seconds(self, run: Run) -> float:
+        work = run.options(Work)
+        return self.pace * work.epochs * work.population
+
+    def scaled(self, run: Run, share: float) -> Mapping[str, int]:
+        work = run.options(Work)
+        return {
+            "work.epochs": max(1, round(work.epochs * share**0.5)),
+            "work.population": max(2, round(work.population * share**0.5)),
+        }
+
+
+def opened(folder: Path, time: str, pace: float = 1.0, text: str = "", **settings: int) -> Context:
+    stages = Working("work", section="work", pace=pace), ToyStage("last", ("work.txt",))
+    registry = Registry({"toy": Plugin(*stages)}, installed=False)
+    recipe = folder / "recipe.toml"
+    recipe.write_text(f'[run]\ntime = "{time}"\n[network]\nfile = "none.json"\n[data]\nname = "toy"\n{text}')
+    read = load_recipe(recipe, registry, {f"work.{key}": value for key, value in settings.items()})
+    return Context(read, registry, RunDirectory(folder / "run"))
+
+
+@given(seconds=st.floats(0.01, 400), pace=st.floats(0.001, 10))
+def test_a_time_is_met_where_it_can_be(
+    tmp_path_factory: pytest.TempPathFactory, seconds: float, pace: float
+) -> None:
+    found = cut_to_time(opened(tmp_path_factory.mktemp("run"), f"{seconds:.4f} s", pace), "last", {})
+    work = found.context.options(Work)
+    assert found.seconds == pytest.approx(pace * work.epochs * work.population)
+    assert found.settings == (
+        {} if 200 * pace <= seconds else {"work.epochs": work.epochs, "work.population": work.population}
+    )
+    least = (work.epochs, work.population) == (1, 2)
+    assert found.seconds <= seconds or least or found.seconds <= 1.3 * seconds
+
+
+def test_what_was_set_by_hand_stays(tmp_path: Path) -> None:
+    context = opened(tmp_path, "50 s", epochs=10)
+    found = cut_to_time(context, "last", {"work.epochs": 10})
+    assert found.context.options(Work).epochs == 10
+    assert set(found.settings) == {"work.population"}
+    assert found.seconds <= 50
+
+
+def test_a_run_goes_on_with_what_was_found_for_it(tmp_path: Path) -> None:
+    first = cut_to_time(opened(tmp_path, "50 s"), "last", {})
+    assert not (tmp_path / "run").exists()
+    first.keep()
+    slower = cut_to_time(opened(tmp_path, "50 s", pace=7.0), "last", {})
+    assert (slower.settings, slower.seconds) == (first.settings, first.seconds)
+    assert slower.context.options(Work) == first.context.options(Work)
+    # Another recipe, or another time, is measured anew.
+    assert cut_to_time(opened(tmp_path, "50 s", pace=7.0, epochs=19), "last", {}).settings != first.settings
+    assert cut_to_time(opened(tmp_path, "60 s", pace=7.0), "last", {}).settings != first.settings
+
+
+@pytest.mark.parametrize("damage", ["", "{}", "[1]", '{"format": "jcw-time/1", "recipe": "x"}'])
+def test_a_note_that_is_damaged_is_written_anew(tmp_path: Path, damage: str) -> None:
+    first = cut_to_time(opened(tmp_path, "50 s"), "last", {})
+    first.keep()
+    path = tmp_path / "run" / ".state" / "time.json"
+    good = json.loads(path.read_text())
+    path.write_text(damage)
+    cut_to_time(opened(tmp_path, "50 s"), "last", {}).keep()
+    assert json.loads(path.read_text()) == good
+
+
+@pytest.mark.parametrize(
+    ("time", "seconds"), [("90 s", 90), ("5min", 300), ("1.5 h", 5400), ("", None), ("0.25 min", 15)]
+)
+def test_times(time: str, seconds: float | None) -> None:
+    assert RunOptions(time=time).seconds == seconds
+
+
+@pytest.mark.parametrize("time", ["5", "min", "0 s", "-1 s", "5 days", "1e3 s", "five min"])
+def test_no_times(time: str) -> None:
+    with pytest.raises(RecipeError, match=r'expected a time such as "90 s", "5 min" or "1\.5 h"'):
+        parse(RunOptions, {"time": time}, Location(Path("recipe.toml")))
