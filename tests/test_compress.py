@@ -242,7 +242,8 @@ def test_an_onnx_file_and_images_with_classes(place: Path) -> None:
 def test_a_budget_below_the_fastest_network_names_the_nearest(
     place: Path, within: subprocess.CompletedProcess[str]
 ) -> None:
-    before = (place / "dense" / "supernet.safetensors").read_bytes()
+    names = ("supernet.safetensors", "recipe.toml", "recipe.json")
+    before = [(place / "dense" / name).read_bytes() for name in names]
     given = (*MODULE, "--images", "flat", "--budget-ms", "1e-6", "--out", "dense", *QUICK)
     done = jcw(*given, cwd=place)
     assert done.returncode == 2
@@ -250,7 +251,7 @@ def test_a_budget_below_the_fastest_network_names_the_nearest(
     assert re.search(
         r"no network of the space is predicted to run within 1e-06 ms; ask for at least 0\.0", line
     )
-    assert (place / "dense" / "supernet.safetensors").read_bytes() == before
+    assert [(place / "dense" / name).read_bytes() for name in names] == before
 
 
 @pytest.mark.parametrize(

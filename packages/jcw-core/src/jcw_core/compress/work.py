@@ -58,15 +58,15 @@ class Work:
             JcwError: from any stage; what was finished stays.
         """
         pictures = self._pictures()
-        budgets = self.request.budgets_ms
-        context = self._context(
-            recipe_text(self.request, pictures, Window(None, None, budgets, _GENERATIONS))
-        )
+        window = Window(None, None, self.request.budgets_ms, _GENERATIONS)
+        text = recipe_text(self.request, pictures, window)
+        context = self._context(text)
         for note in check(context, plan(context)):
             self.say(note)
-        run(context, "profile", self._profiled)
-        context = self._context(recipe_text(self.request, pictures, self._window(context)), context)
-        run(context, "report", self.notify)
+        run(context, "profile", self._kept(text, self._profiled))
+        text = recipe_text(self.request, pictures, self._window(context))
+        context = self._context(text, context)
+        run(context, "report", self._kept(text, self.notify))
         return context
 
     def _pictures(self) -> Arrangement:
@@ -78,19 +78,31 @@ class Work:
         return arrangement(open_source(options.path), options)
 
     def _context(self, text: str, before: Context | None = None) -> Context:
-        """The run as a recipe says, which is written into its folder; images that are open stay so."""
+        """The run as a recipe says; images that are open stay so."""
         directory = RunDirectory(self.request.out)
-        path = directory.path(RECIPE)
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            with atomic(path) as temporary:
-                temporary.write_text(text, encoding="utf-8")
         settings = dict(assignment(text, "--set", "TABLE.KEY") for text in self.settings)
-        recipe = load_recipe(path, self.registry, settings)
-        remember_recipe(directory, path, self.settings)
+        recipe = load_recipe(directory.path(RECIPE), self.registry, settings, text)
         context = Context(recipe, self.registry, directory, self.request.network)
         if before is not None:
             context.share_images(before)
         return context
+
+    def _kept(self, text: str, notify: Callable[[StageEvent], None]) -> Callable[[StageEvent], None]:
+        """``notify``, which first writes the recipe into the run's folder when a stage begins.
+
+        Not before: what is refused, or finds the run at work, leaves the recipe that is there.
+        """
+        directory = RunDirectory(self.request.out)
+        path = directory.path(RECIPE)
+
+        def told(event: StageEvent) -> None:
+            if event.state == "started":
+                with atomic(path) as temporary:
+                    temporary.write_text(text, encoding="utf-8")
+                remember_recipe(directory, path, self.settings)
+            notify(event)
+
+        return told
 
     def _profiled(self, event: StageEvent) -> None:
         if event.state != "skipped":  # it will be told of in the second part

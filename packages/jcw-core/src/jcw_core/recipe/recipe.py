@@ -220,20 +220,24 @@ class Catalogue(Protocol):
         """Owners of further tables."""
 
 
-def load_recipe(path: Path, registry: Catalogue, overrides: Mapping[str, Any] | None = None) -> Recipe:
+def load_recipe(
+    path: Path, registry: Catalogue, overrides: Mapping[str, Any] | None = None, text: str | None = None
+) -> Recipe:
     """Read a recipe.
 
     Args:
         path: a TOML file.
         registry: whose stages, datasets and devices the recipe may use.
         overrides: values by ``"table.key"`` that replace those of the file.
+        text: what the file will hold, where it is still to be written.
 
     Raises:
         RecipeError: anything unknown, missing, of the wrong type or impossible; a plugin not installed.
         PluginError: two plugins claim one name.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors on Windows begin with a mark
+        if text is None:
+            text = path.read_text(encoding="utf-8-sig")  # some editors on Windows begin with a mark
         document = tomllib.loads(text)
     except FileNotFoundError:
         raise RecipeError(f"{path}: no such file") from None
