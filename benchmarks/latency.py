@@ -227,17 +227,22 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 
 def draw(rows: list[dict[str, Any]]) -> Any:
-    """Predicted against measured latency, and multiply-accumulates against it."""
+    """A network in each column: measured over predicted latency, of both grids, and over multiply-accumulates."""
     found = [row for row in rows if row["kind"] == "fidelity"]
-    figure, axes = subplots(2, max(1, len(found)), 4 * max(1, len(found)), 7)
-    for (scatter, twin), row in zip(axes.T, found, strict=False):
-        measured = [p["measured_ms"] for p in row["points"]]
-        scatter.plot([p["predicted_ms"] for p in row["points"]], measured, ".")
+    networks = list(dict.fromkeys(row["network"] for row in found)) or [""]
+    figure, axes = subplots(2, len(networks), 3.6 * len(networks), 7)
+    for (scatter, twin), network in zip(axes.T, networks, strict=True):
+        own = [row for row in found if row["network"] == network]
+        for row, marker in zip(own, ("o", "x"), strict=False):
+            points = sorted((p["predicted_ms"], p["measured_ms"]) for p in row["points"])
+            label = f"{row['grid']} grid: {row['mape']:.1%} off, {row['profile_seconds']:.0f} s"
+            scatter.plot(*zip(*points, strict=True), marker, markersize=4, fillstyle="none", label=label)
         scatter.axline((0, 0), slope=1, linewidth=0.8, color="grey")
-        scatter.set(
-            title=f"{row['network']}, {row['grid']} grid", xlabel="predicted (ms)", ylabel="measured (ms)"
-        )
-        twin.plot([p["macs"] / 1e6 for p in row["points"]], measured, ".", color="tab:orange")
+        scatter.set(title=network, xlabel="predicted (ms)", ylabel="measured (ms)")
+        scatter.legend(fontsize=8, loc="upper left")
+        for row in own[:1]:
+            counts = [(p["macs"] / 1e6, p["measured_ms"]) for p in row["points"]]
+            twin.plot(*zip(*counts, strict=True), "o", markersize=4, fillstyle="none", color="tab:green")
         twin.set(xlabel="multiply-accumulates (millions)", ylabel="measured (ms)")
     return figure
 

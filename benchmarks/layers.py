@@ -105,21 +105,22 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def draw(rows: Sequence[Row]) -> Any:
-    """Share of the tile loop's rate over density."""
+    """Share of the tile loop's rate over density: of each kind of layer all sizes as a band, with their median."""
     isas = list(dict.fromkeys(r["isa"] for r in rows))
-    figure, [axes] = subplots(1, len(isas), 5 * len(isas), 4, sharey=True)
-    for axis, isa in zip(axes, isas, strict=True):
-        own = [r for r in rows if r["isa"] == isa and r["layer"] != "depthwise"]
-        for key in dict.fromkeys((r["layer"], r["size"], r["in_channels"], r["stride"]) for r in own):
-            line = [r for r in own if (r["layer"], r["size"], r["in_channels"], r["stride"]) == key]
-            axis.plot(
-                [r["density"] for r in line],
-                [r["share_of_peak"] for r in line],
-                label=" ".join(map(str, key)),
-                marker=".",
-            )
-        axis.set(title=isa, xlabel="density", ylabel="share of the tile loop's rate", ylim=(0, None))
-    axes[-1].legend(fontsize=6)
+    figure, axes = subplots(1, len(isas), 4 * len(isas), 4, sharey=True)
+    kinds = dict.fromkeys((r["layer"], r["stride"]) for r in rows if r["layer"] != "depthwise")
+    for axis, isa in zip(axes[0], isas, strict=True):
+        for colour, kind in enumerate(kinds):
+            own = [r for r in rows if r["isa"] == isa and (r["layer"], r["stride"]) == kind]
+            densities = sorted({r["density"] for r in own})
+            shares = [[r["share_of_peak"] for r in own if r["density"] == d] for d in densities]
+            low, middle, high = np.array([np.quantile(share, [0, 0.5, 1]) for share in shares]).T
+            axis.fill_between(densities, low, high, color=f"C{colour}", alpha=0.2, linewidth=0)
+            axis.plot(densities, middle, f"C{colour}o-", markersize=3, label=f"{kind[0]}, stride {kind[1]}")
+        axis.axhline(1, linewidth=0.8, color="grey")
+        axis.set(title=isa, xlabel="density", ylabel="share of the tile loop's rate", ylim=(0, 2))
+        axis.label_outer()
+    axes[0, 0].legend(fontsize=8, loc="upper left")
     return figure
 
 

@@ -97,9 +97,9 @@ def _draw_distances(axes: Any, rows: list[Row], networks: list[str]) -> None:
                 axis.plot(budgets["resnet18"], gap, style, label=f"{search}, {evaluations}")
         axis.set(
             title=f"ResNet-18, noise {noise:g}", xlabel="latency budget (ms)",
-            ylabel="true error above the bound", yscale="log",
+            ylabel="true error above the bound", yscale="log", ylim=(5e-5, 1),
         )  # fmt: skip
-        axis.legend(fontsize=7, title="search, evaluations", title_fontsize=7)
+        axis.legend(fontsize=7, title="search, evaluations", title_fontsize=7, loc="upper right", ncols=2)
 
 
 def _draw_selection(axes: Any, rows: list[Row]) -> None:
