@@ -1,0 +1,21 @@
+"""What the five packages of this repository register, whatever else is installed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from sphinx.ext.autodoc.mock import mock
+
+PACKAGES = ("jcw_core", "jcw_latency", "jcw_kernels", "jcw_search", "jcw_retrain")
+
+with mock(["torch", "jcw_kernels._engine"]):
+    from jcw_core.cli.main import build
+    from jcw_core.recipe.reference import Table, tables
+    from jcw_core.registry import Registry
+
+    REGISTRY = Registry({name: import_module(f"{name}.plugin") for name in PACKAGES}, installed=False)
+    COMMAND = build(REGISTRY)
+    TABLES: tuple[Table, ...] = tuple(tables(REGISTRY))
+
+if REGISTRY.failures:
+    raise RuntimeError(f"plugins that the site would leave out: {REGISTRY.failures}")
