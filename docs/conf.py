@@ -32,10 +32,12 @@ maximum_signature_line_length = 80
 
 # Names without an entry stay text: other projects', and types that no package has at its door.
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(numpy|pd|pathlib|collections|click|jcw_\w+)\..*")]
+nitpick_ignore_regex = [("py:.*", r"\w+\..*|Variant")]
+toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = "JCW"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_show_copyright = False

@@ -48,7 +48,9 @@ def markdown() -> Iterator[str]:
 
 def _entry(name: str, key: Key, first: bool) -> Iterator[str]:
     """One key; several plugins may have one of a name, of which the first is found by it."""
-    default = "must be given" if key.default is None else "none" if key.default == "(none)" else f"`{key.default}`"
+    default = (
+        "must be given" if key.default is None else "none" if key.default == "(none)" else f"`{key.default}`"
+    )
     yield f"```{{confval}} {name}"
     yield f":type: {json.dumps(kind(key.type))}"
     yield f":default: {json.dumps(default)}"
