@@ -22,13 +22,14 @@ extensions = [
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
+smartquotes = False  # which make a dash of an option
 copybutton_exclude = ".linenos, .gp, .go"
 
 # The command and the packages are read without torch and without the compiled engine.
 autodoc_mock_imports = ["torch", "jcw_kernels._engine"]
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-maximum_signature_line_length = 80
+maximum_signature_line_length = 120
 
 # Names without an entry stay text: other projects', and types that no package has at its door.
 nitpicky = True

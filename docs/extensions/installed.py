@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 
 from sphinx.ext.autodoc.mock import mock
+
+# As they stand in the tree, which an installed copy may lag behind.
+sys.path[:0] = [str(source) for source in Path(__file__).parents[2].glob("packages/*/src")]
 
 PACKAGES = ("jcw_core", "jcw_latency", "jcw_kernels", "jcw_search", "jcw_retrain")
 

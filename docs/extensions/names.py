@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from docutils.nodes import Element, TextElement
+from docutils.nodes import Element, Text, TextElement
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -17,6 +17,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Look names up that Sphinx does not find under their full name, and shorten signatures."""
     app.connect("missing-reference", _find)
     app.connect("autodoc-process-signature", _shorten)
+    app.connect("object-description-transform", _set_dashes)
     return {"parallel_read_safe": True}
 
 
@@ -50,3 +51,10 @@ def _shorten(
 
 def _short(text: str | None) -> str | None:
     return text and _ARRAY.sub(r"~numpy.typing.NDArray[\1]", text).replace("<factory>", "...")
+
+
+def _set_dashes(app: Sphinx, domain: str, kind: str, content: Element) -> None:
+    """Between an argument and what it is; ``smartquotes`` would do so, and to the dashes of options."""
+    for text in list(content.findall(Text)):
+        if text == " -- ":
+            text.parent.replace(text, Text(" – "))
