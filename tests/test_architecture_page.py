@@ -172,6 +172,22 @@ def test_one_letter_more_is_found(span: str) -> None:
         assert not is_right(span.replace(": ", "x: "))
 
 
+CONCEPTS = [
+    span
+    for span in spans((PAGE.parent / "concepts.md").read_text(encoding="utf-8"))
+    if re.match(r"(jcw_\w+|cpp)/", span)
+]
+
+
+def test_the_concepts_name_code() -> None:
+    assert len(CONCEPTS) > 20
+
+
+@pytest.mark.parametrize("span", CONCEPTS)
+def test_what_the_concepts_name_is_there(span: str) -> None:
+    assert is_right(span)
+
+
 @pytest.mark.parametrize("room", rooms())
 def test_every_room_is_on_the_page(room: str) -> None:
     assert room in SPANS

@@ -1,16 +1,20 @@
-"""Every Python and TOML snippet in the README is run or read as it stands."""
+"""Every snippet of the README and of the pages beside it: Python is run, recipes are read, commands are understood."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from jcw_core.cli.main import build
+from jcw_core.options import assignment
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 
@@ -65,6 +69,83 @@ def test_recipes_in_pages_are_valid(page: str, tables: dict[str, Any], tmp_path:
 
 def test_pages_show_recipes() -> None:
     assert len(recipes_in_pages()) >= 2
+
+
+def python_in_pages() -> list[tuple[str, str]]:
+    """What pages show beside hooks.md, whose plugins have a test of their own."""
+    pages = sorted({*ROOT.glob("docs/*.md")} - {ROOT / "docs" / "hooks.md"})
+    return [
+        (page.name, code)
+        for page in pages
+        for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    ]
+
+
+@pytest.mark.parametrize(("page", "code"), python_in_pages())
+def test_python_in_pages_runs(page: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if page == "tutorial.md":
+        pytest.importorskip("torch")
+    exec(compile(code, page, "exec"), {})
+    if "print(" in code:
+        assert capsys.readouterr().out
+
+
+def test_the_module_of_the_tutorial_is_a_network() -> None:
+    torch = pytest.importorskip("torch")
+    from jcw_core.formats.torch_import.module import from_module
+
+    scope: dict[str, Any] = {}
+    exec(dict(python_in_pages())["tutorial.md"], scope)
+    (line,) = (line for line in commands_in_pages() if line.startswith("jcw compress"))
+    shape = [int(size) for size in re.findall(r"--shape (\S+)", line)[0].split(",")]
+    network = from_module(scope["make"]().eval(), torch.zeros(shape)).network
+    assert network.input_shape == tuple(shape[1:])
+    assert (network.num_classes, len(network.parameter_shapes)) == (3, 14)
+
+
+def commands_in_pages() -> list[str]:
+    pages = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    return list(dict.fromkeys(re.findall(r"^\$ (jcw [^#\n]*?) *(?:#.*)?$", text, re.MULTILINE)))
+
+
+@pytest.mark.parametrize("line", commands_in_pages())
+def test_commands_in_pages_are_understood(line: str, tmp_path: Path) -> None:
+    words = shlex.split(line)[1:]
+    command: Any = build(Registry())
+    while isinstance(command, click.Group):
+        command = command.get_command(click.Context(command), words.pop(0))
+        assert command is not None
+    values = command.make_context(command.name, words).params
+    if overrides := values.get("overrides"):
+        (tmp_path / "recipe.toml").write_text(MINIMAL)
+        settings = dict(assignment(text, "--set") for text in overrides)
+        assert load_recipe(tmp_path / "recipe.toml", Registry(), settings).device
+
+
+MINIMAL = """
+[network]
+backbone = "resnet18"
+[data]
+name = "fashion_mnist"
+path = "images"
+"""
+
+
+def test_pages_show_commands_and_python() -> None:
+    assert len(python_in_pages()) >= 2
+    assert len(commands_in_pages()) > 20
+
+
+def test_the_page_on_files_has_every_format() -> None:
+    """What files say of themselves, as the code writes it; a format that is raised is raised there, too."""
+    sources = [*ROOT.glob("packages/*/src/**/*.py")]
+    written = {
+        f for path in sources for f in re.findall(r'= "(jcw-[a-z-]+/\d+)"', path.read_text(encoding="utf-8"))
+    }
+    written |= {"jcw-rank-fidelity/1"}  # which stands in the document itself
+    page = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`(jcw-[a-z-]+/\d+)`", page)) == written
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda path: path.name)

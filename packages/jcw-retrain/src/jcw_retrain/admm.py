@@ -20,7 +20,7 @@ def projection(weight: Tensor, density: float) -> Tensor:
 class Admm(Method):
     """Pulls weights towards pruned ones by the alternating direction method of multipliers.
 
-    W follows SGD on the loss plus (rho / 2) |W - U + Z|^2; after each epoch U is the projection of
+    W follows SGD on the loss plus ``(rho / 2) |W - U + Z|^2``; after each epoch U is the projection of
     W + Z, and Z grows by W - U (the paper's appendix on retraining).
 
     Args:
@@ -62,7 +62,7 @@ class Admm(Method):
 
     @property
     def residuals(self) -> dict[str, list[float]]:
-        """The primal residual |W - U| / |W| of each layer after each epoch; it falls to 0 where ADMM converges."""
+        """The primal residual ``|W - U| / |W|`` of each layer after each epoch; it falls to 0 where ADMM converges."""
         return {layer: residuals.tolist() for layer, residuals in self._residuals.items()}
 
 

@@ -29,7 +29,7 @@ class Fitted:
 
     Args:
         model: with pruned weights at zero.
-        residuals: |W - U| / |W| of each pruned layer after each epoch of ADMM.
+        residuals: ``|W - U| / |W|`` of each pruned layer after each epoch of ADMM.
     """
 
     model: Model

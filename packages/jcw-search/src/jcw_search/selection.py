@@ -27,7 +27,7 @@ class UniformSelection:
     """Uniform non-dominated sorting selection (section "Uniform non-dominated sorting selection").
 
     For each of N latencies T_i evenly spaced between the limits, the candidates are sorted into
-    fronts by (|T_i - T|, error); the fronts enter in the order F_0^(0), F_1^(0), ..., F_0^(1), ...
+    fronts by ``(|T_i - T|, error)``; the fronts enter in the order F_0^(0), F_1^(0), ..., F_0^(1), ...
 
     Args:
         targets: N. Large values let the first fronts fill the population and starve the later

@@ -33,7 +33,7 @@ class AssistedSearch(Generations):
 
     @property
     def strategy(self) -> str:
-        """Its own name: survivors are the best of each slice of latency."""
+        """Of this search itself; survivors are the best of each slice of latency."""
         return "assisted"
 
     def children(self, state: State, index: int, rng: np.random.Generator) -> Population:
