@@ -57,4 +57,4 @@ def _set_dashes(app: Sphinx, domain: str, kind: str, content: Element) -> None:
     """Between an argument and what it is; ``smartquotes`` would do so, and to the dashes of options."""
     for text in list(content.findall(Text)):
         if text == " -- ":
-            text.parent.replace(text, Text(" – "))
+            text.parent.replace(text, Text(" \N{EN DASH} "))

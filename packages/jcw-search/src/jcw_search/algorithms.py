@@ -54,4 +54,6 @@ def make(
 
 def generations_of(algorithm: Algorithm) -> int:
     """How many follow the first population, where a recipe does not say."""
-    return int(next(field.default for field in fields(_KINDS[algorithm]) if field.name == "generations"))
+    found = next(field.default for field in fields(_KINDS[algorithm]) if field.name == "generations")
+    assert isinstance(found, int)
+    return found
