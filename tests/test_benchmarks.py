@@ -72,6 +72,37 @@ def test_threads(tmp_path):
         assert 0 < low <= row["speedup"] <= high
 
 
+def test_training(tmp_path):
+    for package in ("torch", "PIL.Image", "matplotlib"):
+        pytest.importorskip(package)
+    rows = run("training.py", "--quick", "--out", str(tmp_path / "t.json"))["rows"]
+    assert [row["kind"] for row in rows] == ["step", "files", "files"]
+    assert [row["workers"] for row in rows[1:]] == [0, 1]
+    for row in rows:
+        low, high = row["ratio_quartiles"]
+        assert 0 < low <= row["ratio"] <= high
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+def test_plain_modules_compute_the_network(name, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from jcw_core.registry import Registry
+    from jcw_core.training.module import Slimmable
+
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    plain_of = importlib.import_module("training").Plain
+    network = Registry().backbones[name].build(num_classes=5, width=0.25, input_size=224)
+    module = Slimmable(network, np.random.default_rng(0))
+    plain = plain_of(network)
+    own = {key.replace("/", "."): value for key, value in plain.state_dict().items()}
+    for key, value in own.items():
+        if not key.endswith("num_batches_tracked"):
+            value.copy_(module.state_dict()[key.removeprefix("layers.")])
+    images = torch.randn(2, 3, 224, 224)
+    with torch.no_grad():
+        torch.testing.assert_close(plain(images), module(images))
+
+
 def test_latency(tmp_path):
     pytest.importorskip("scipy")
     options = ["--quick", "--networks", "mobilenet_v1", "--out", str(tmp_path / "l.json")]
