@@ -17,7 +17,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Look names up that Sphinx does not find under their full name, and shorten signatures."""
     app.connect("missing-reference", _find)
     app.connect("autodoc-process-signature", _shorten)
-    app.connect("object-description-transform", _set_dashes)
+    app.connect("object-description-transform", _set_colons)
     return {"parallel_read_safe": True}
 
 
@@ -53,8 +53,8 @@ def _short(text: str | None) -> str | None:
     return text and _ARRAY.sub(r"~numpy.typing.NDArray[\1]", text).replace("<factory>", "...")
 
 
-def _set_dashes(app: Sphinx, domain: str, kind: str, content: Element) -> None:
-    """Between an argument and what it is; ``smartquotes`` would do so, and to the dashes of options."""
+def _set_colons(app: Sphinx, domain: str, kind: str, content: Element) -> None:
+    """A colon between an argument and what it is, as in the code, for the two hyphens that ``smartquotes`` would make a dash."""
     for text in list(content.findall(Text)):
         if text == " -- ":
-            text.parent.replace(text, Text(" \N{EN DASH} "))
+            text.parent.replace(text, Text(": "))
