@@ -52,7 +52,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
         "options table",
         "devices",
         "profiling",
-        "fidelity",
+        "fidelity layer_times",
         "objective stages commands",
         "plugin",
     ),

@@ -4,7 +4,7 @@ Only types stand here; see ``jcw_core.hookspecs`` for when each hook is called.
 """
 
 from jcw_core.protocols.datasets import Dataset, DatasetPlugin, Normalised, Resized
-from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin
+from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin, TimesLayers
 from jcw_core.protocols.importance import Importance
 from jcw_core.protocols.models import Backbone, Exporter
 from jcw_core.protocols.planning import Advising, Checking, Planning
@@ -40,4 +40,5 @@ __all__ = [
     "Selection",
     "Stage",
     "Summarizing",
+    "TimesLayers",
 ]
