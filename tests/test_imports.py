@@ -21,7 +21,7 @@ EVERYTHING = [
 ]
 ROOMS: Mapping[str, Sequence[str]] = {
     "jcw_core": (
-        "errors frozen lazy names",
+        "errors frozen lazy logs names",
         "frames shown",
         "files options providers network",
         "space",

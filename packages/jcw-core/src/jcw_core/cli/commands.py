@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jcw_core.cli.text import as_json, echo
+from jcw_core.cli.text import as_json, echo, note
 from jcw_core.errors import RecipeError
 from jcw_core.registry import Registry
 
@@ -59,8 +59,8 @@ def run(
     directory = RunDirectory(runs / _run_name(read, recipe))
     context = Context(read, registry, directory)
     stages = plan(context, until)
-    for note in check(context, stages):
-        echo(f"note: {note}", err=True)
+    for found in check(context, stages):
+        note(f"note: {found}")
     if dry_run:
         print_plan(context, stages)
         fixed = fixed_layers(context.network, read.space.step)
