@@ -34,7 +34,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
         "run",
         "report supernet",
         "cli",
-        "compress",
+        "begin compress",
         "plugin __main__",
     ),
     "jcw_search": (

@@ -24,7 +24,7 @@ from jcw_core.protocols import Progress
 from jcw_core.registry import Registry
 from jcw_core.run.pipeline import StageEvent, run
 
-pytestmark = pytest.mark.filterwarnings("always")
+pytestmark = pytest.mark.filterwarnings("ignore:a warning")
 
 
 @click.command()
@@ -56,7 +56,7 @@ def jcw(*arguments: str) -> Result:
 
 
 def test_quiet_prints_results_only() -> None:
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True, action="always") as caught:
         assert (jcw("talk").stdout, [str(w.message) for w in caught]) == ("a result\n", ["a warning"])
         done = jcw("-q", "talk")
     assert (done.stdout, done.stderr, done.exit_code) == ("a result\n", "", 0)
