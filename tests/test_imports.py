@@ -21,7 +21,7 @@ EVERYTHING = [
 ]
 ROOMS: Mapping[str, Sequence[str]] = {
     "jcw_core": (
-        "errors frozen lazy names",
+        "errors frozen lazy logs names",
         "frames shown",
         "files options providers network",
         "space",
@@ -34,7 +34,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
         "run",
         "report supernet",
         "cli",
-        "compress",
+        "begin compress",
         "plugin __main__",
     ),
     "jcw_search": (
@@ -52,7 +52,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
         "options table",
         "devices",
         "profiling",
-        "fidelity",
+        "fidelity layer_times",
         "objective stages commands",
         "plugin",
     ),

@@ -184,6 +184,8 @@ def test_the_report_keeps_its_contract(measured: Path) -> None:
     report = json.loads((measured / "report.json").read_text())
     assert {"name", "cpu", "isa", "threads"} <= report["device"].keys()
     assert {"mape", "kendall_tau", "networks"} <= report["fidelity"].keys()
+    assert report["made"]["seconds"].keys() >= {"profile", "search", "retrain", "measure", "evaluate"}
+    assert report["layer_times"]["kind"] == "measured"
     assert {"generations", "population", "evaluated", "hypervolume"} <= report["search"].keys()
     assert (report["network"], report["dataset"]) == ("resnet18", "image_folder")
     assert len(report["models"]) == 3
@@ -195,6 +197,17 @@ def test_the_report_keeps_its_contract(measured: Path) -> None:
         assert model["macs"] > 0
         assert model["kept_weights"] > 0
     assert report["baseline"]["macs"] > max(m["macs"] for m in report["models"])
+
+
+def test_the_layers_of_a_model_take_what_it_takes(measured: Path, finished: Path) -> None:
+    report = json.loads((measured / "report.json").read_text())
+    for model in (report["baseline"], *report["models"]):
+        layers = report["layer_times"]["models"][model["id"]]
+        assert {"conv1", "layer4.1.conv2", "fc"} <= layers.keys()
+        # As small as these are, the clock is a part of it.
+        assert sum(layers.values()) == pytest.approx(model["measured_latency_ms"], rel=2)
+    # A recorded table runs no models.
+    assert json.loads((finished / "report.json").read_text())["layer_times"]["kind"] == "predicted"
 
 
 def test_kept_channels_and_densities_of_a_report_are_those_of_the_exported_tensors(measured: Path) -> None:

@@ -74,6 +74,20 @@ def test_bars_are_as_long_as_their_shares() -> None:
     assert quarter == pytest.approx(whole / 4, abs=0.1)
 
 
+def test_words_stand_behind_bars_that_are_shares_of_the_longest() -> None:
+    chart = parse(
+        bars(["one"], {"<a>": [0.5], "b": [1.0]}, words={"<a>": ["0.250"], "b": ["0.500"]}, title="ms")
+    )
+    rects = chart.findall(".//rect[title]")
+    assert [rect.findtext("title") for rect in rects] == ["one: <a> 0.250", "one: b 0.500"]
+    short, long = (float(rect.attrib["width"]) for rect in rects)
+    assert short == pytest.approx(long / 2, abs=0.1)
+    words = chart.findall(".//text[@class='value']")
+    assert [word.text for word in words] == ["0.250", "0.500"]
+    assert float(rects[1].attrib["x"]) + long < float(words[1].attrib["x"]) - 20
+    assert chart.attrib["aria-label"] == "ms"
+
+
 @given(st.floats(-1e4, 1e4), st.floats(1e-3, 1e6))
 def test_ticks_cover_the_range_with_few_steps(low: float, span: float) -> None:
     found = ticks(low, low + span)

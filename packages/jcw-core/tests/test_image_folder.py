@@ -180,3 +180,16 @@ def test_imagenet_as_it_is_found() -> None:
     assert test.images(np.arange(0, 1000, 250)).shape == (4, 3, 224, 224)
     with pytest.raises(DataError, match="no train split; found val"):
         open_folder(path)
+
+
+def test_class_and_file_alone_are_divided_by_a_share_of_each_class(tmp_path: Path) -> None:
+    files = {f"{label}/{index}.png": PNG for label in ("cat", "dog") for index in range(10)}
+    path = grow(tmp_path / "images", {**files, "cat/deep/er/1.png": PNG}, "folder")
+    train, test = (open_folder(path, split) for split in ("train", "test"))
+    assert train.classes == test.classes == ["cat", "dog"]
+    assert np.bincount(train.labels).tolist() == [8, 8]
+    assert np.bincount(test.labels).tolist() == [2, 2]
+    assert len(open_folder(path, "test", test_share=0.5)) == 10
+    # Where some lie as split/class/file, only these are meant.
+    grow(path, {"train/cat/1.png": PNG}, "folder")
+    assert len(open_folder(path)) == 1

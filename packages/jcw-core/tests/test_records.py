@@ -64,6 +64,9 @@ def test_records_read_what_they_wrote(tmp_path: Path) -> None:
     assert ChosenModel.read_all(tmp_path / "index.json") == [MODEL]
     MEASUREMENTS.write(tmp_path / "measurements.json")
     assert Measurements.read(tmp_path / "measurements.json") == MEASUREMENTS
+    with_layers = replace(MEASUREMENTS, layers_ms={"m1": {"conv": 0.5}, "baseline": {}})
+    with_layers.write(tmp_path / "measurements.json")
+    assert Measurements.read(tmp_path / "measurements.json") == with_layers
     EVALUATION.write(tmp_path / "evaluation.json")
     assert Evaluation.read(tmp_path / "evaluation.json") == EVALUATION
     without_classes = Evaluation({"m1": ModelScore(None, 80, 0.25)})
@@ -87,6 +90,17 @@ def test_measurements_and_evaluation_keep_their_keys(tmp_path: Path) -> None:
         '{\n  "format": "jcw-evaluation/1",\n  "models": {\n    "m1": {\n      "test_error": 0.5,\n      "images": 80\n'
         "    }\n  }\n}\n"
     )
+
+
+@pytest.mark.parametrize("layers", [None, 3, {"m1": [0.5]}, {"m1": {"conv": None}}, {"m1": {"conv": -1}}])
+def test_layer_times_of_another_shape_are_refused(tmp_path: Path, layers: object) -> None:
+    path = tmp_path / "measurements.json"
+    MEASUREMENTS.write(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "layers_ms": layers}))
+    with pytest.raises(
+        FormatError, match=r"layers_ms is .*, expected milliseconds by model and layer; run again"
+    ):
+        Measurements.read(path)
 
 
 @pytest.mark.parametrize("files", [None, ["m1.jcw"], {"jcw": 3}, {"jcw": ""}])

@@ -14,6 +14,7 @@ from jcw_core.errors import DeviceError
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_core.network.problem import LayerProblem
+from jcw_core.protocols import TimesLayers
 from jcw_core.run.checks import available_cores
 from jcw_kernels.commands import kernels
 from jcw_kernels.host import HostDevice, HostOptions, HostPlugin
@@ -56,6 +57,14 @@ def exported(tmp_path: Path, rng: np.random.Generator) -> Path:
 
 def test_measures_models(exported: Path) -> None:
     assert (HostDevice(QUICK).measure_models([exported, exported], rounds=3) > 0).all()
+
+
+def test_measures_the_layers_of_a_model(exported: Path) -> None:
+    device = HostDevice(QUICK)
+    assert isinstance(device, TimesLayers)
+    (name, seconds), *others = device.measure_layers(exported, rounds=3).items()
+    assert (name, others) == ("conv", [])
+    assert 0 < seconds < 1
 
 
 def test_profile_command(exported: Path) -> None:

@@ -71,11 +71,12 @@ def jcw_register_importances() -> Sequence[Importance]:
 
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
-    """``compress``, ``run``, ``recipe``, ``plugins``, ``networks``, ``show``, ``doctor`` and ``completion``."""
+    """``init``, ``compress``, ``run``, ``recipe``, ``plugins``, ``networks``, ``show``, ``doctor`` and ``completion``."""
+    from jcw_core.begin.command import init
     from jcw_core.cli import commands, listings
     from jcw_core.cli.completion import completion
     from jcw_core.cli.doctor import doctor
     from jcw_core.compress.command import compress
 
     own = [compress, commands.run, listings.recipe, listings.plugins, listings.networks, commands.show]
-    return [*own, doctor, completion]
+    return [init, *own, doctor, completion]

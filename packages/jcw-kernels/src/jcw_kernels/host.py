@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -82,6 +82,13 @@ class HostDevice:
         programs = [load(path, threads=self._options.threads, isa=self._isa) for path in paths]
         duration = self._options.model_ms / 1e3
         return _interleaved([partial(p.time, seconds=duration) for p in programs], rounds)
+
+    def measure_layers(self, path: Path, *, rounds: int) -> Mapping[str, float]:
+        """Mean seconds of each layer of a model; see ``jcw_core.protocols.TimesLayers``."""
+        seconds: dict[str, float] = {}
+        for step in load(path, threads=self._options.threads, isa=self._isa).profile(rounds=rounds):
+            seconds[step.layer] = seconds.get(step.layer, 0.0) + step.seconds
+        return seconds
 
     def _layer_timer(self, problem: LayerProblem, rng: np.random.Generator) -> Callable[[], float]:
         file, first = layer_file(problem, rng)

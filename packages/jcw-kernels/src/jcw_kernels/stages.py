@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from jcw_core.datasets.split import normalise
 from jcw_core.errors import FormatError
+from jcw_core.logs import logger
 from jcw_core.network.model import Model
 from jcw_core.protocols import Dataset, Run
 from jcw_core.run import records
 from jcw_core.run.classes import classifies, makes_logits
 from jcw_kernels.program import Program, compile_model, load
+
+_log = logger(__name__)
 
 _BATCH = 256
 _LEAST = 1e-12
@@ -57,6 +60,7 @@ class EvaluateStage:
         for done, name in enumerate(exports):
             context.progress(self.name, "model", done, len(exports), name)
             results[name] = score(_load(context, name, exports))
+            _log.info("model %s on %d images: %r", name, len(data), results[name])
         context.progress(self.name, "model", len(exports), len(exports))
         against: Literal["labels", "dense"] = "labels" if _labelled(data) else "dense"
         records.Evaluation(results, against).write(context.path(records.EVALUATION))

@@ -1,4 +1,4 @@
-"""The hooks of jcw-latency: its devices, objective, stages, report section and commands."""
+"""The hooks of jcw-latency: its devices, objective, stages, report sections and commands."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ def jcw_register_stages() -> Sequence[Stage]:
 
 @hookimpl
 def jcw_register_report() -> Sequence[ReportSection]:
-    """How good the predictions are."""
+    """Milliseconds per layer, and how good the predictions are."""
     from jcw_latency.fidelity.report_section import FidelitySection
+    from jcw_latency.layer_times import LayerTimesSection
 
-    return [FidelitySection()]
+    return [LayerTimesSection(), FidelitySection()]
 
 
 @hookimpl

@@ -14,6 +14,7 @@ from jcw_core.run import records
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.fidelity.check import check
 from jcw_latency.fidelity.verdict import Verdict, judge
+from jcw_latency.layer_times import by_fused_layer
 from jcw_latency.options import LatencyOptions
 from jcw_latency.profiling.members import covering_members
 from jcw_latency.profiling.profile import profile_space
@@ -88,6 +89,7 @@ class MeasureStage:
             device.info,
             _measure_models(run, device, options),
             _fidelity(run, device, options),
+            _measure_layers(run, device, options),
         ).write(run.path(records.MEASUREMENTS))
         return ()
 
@@ -110,6 +112,17 @@ def _measure_models(
         )
     run.progress("measure", "model", len(times), len(times))
     return times
+
+
+def _measure_layers(
+    run: Run, device: GuardedDevice, options: LatencyOptions
+) -> Mapping[str, Mapping[str, float]]:
+    """Milliseconds of every exported model's layers by its identifier; empty on a device that does not tell them."""
+    exported = _exported(run, device.model_format) if device.model_format else {}
+    found = device.measure_layers(list(exported.values()), options.check_rounds)
+    if found is None:
+        return {}
+    return {name: by_fused_layer(run.network, times) for name, times in zip(exported, found, strict=True)}
 
 
 def _exported(run: Run, model_format: str) -> dict[str, Path]:

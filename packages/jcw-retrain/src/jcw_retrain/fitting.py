@@ -9,6 +9,7 @@ from threading import Event
 
 import numpy as np
 
+from jcw_core.logs import logger
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
@@ -21,6 +22,8 @@ from jcw_core.training.options import Arithmetic, TrainingOptions
 from jcw_core.training.precision import computing
 from jcw_retrain.admm import Admm, FixedMasks, prune
 from jcw_retrain.options import Phases
+
+_log = logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class Fitting:
             detail = f"{phase} {epoch.done}/{epoch.total}: loss {epoch.loss:.3f}, {epoch.seconds:.1f} s"
             self.report(before + epoch.done, detail)
 
+        _log.info("%s: %s for %d epochs", self.folder.name, phase, options.epochs)
         Training(
             module,
             self.images,

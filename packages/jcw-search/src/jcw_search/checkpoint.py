@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from jcw_core.files import atomic
+from jcw_core.logs import logger
 from jcw_search.errors import SettingError
 from jcw_search.generations import Generations
 from jcw_search.state import State
+
+_log = logger(__name__)
 
 _KINDS = {"current": np.bool_, "population": np.intp}
 """Types of the arrays that are not float64."""
@@ -22,6 +25,7 @@ def save(path: Path, state: State, search: Generations) -> None:
     """Write ``state`` atomically as arrays by field name, and beside it what ``search`` it is of."""
     with atomic(path) as temporary, temporary.open("wb") as file:
         np.savez(file, allow_pickle=False, settings=np.array(json.dumps(_settings(search))), **asdict(state))
+    _log.debug("generation %d: wrote %s", state.generation, path)
 
 
 def load(path: Path, search: Generations) -> State | None:
@@ -44,7 +48,10 @@ def load(path: Path, search: Generations) -> State | None:
                 key,
                 f"{path} is of a search with {settings.get(key)!r}, not {own!r}; give that, or delete the file",
             )
-    return state if _fits(state, search) else None
+    if not _fits(state, search):
+        return None
+    _log.info("goes on after generation %d, from %s", state.generation, path)
+    return state
 
 
 def _arrays(found: Any) -> dict[str, Any]:

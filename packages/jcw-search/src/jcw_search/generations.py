@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from jcw_core.logs import logger
 from jcw_core.protocols import Evaluator
 from jcw_core.space.space import Population, SearchSpace
 from jcw_search.constraints import Allowed, Constraints
@@ -20,6 +21,8 @@ from jcw_search.mating import first_rows
 from jcw_search.pareto import Floats, Indices, hypervolume
 from jcw_search.phases import Phase, Variant, phases_of
 from jcw_search.state import State
+
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +226,10 @@ class Generations(ABC):
     def _scored(self, state: State) -> State:
         """``state`` with the hypervolume of its front appended."""
         volume = hypervolume(state.objectives[state.front], state.limits[-1])
+        _log.info(
+            "generation %d of %d: %d evaluated, hypervolume %.4g",
+            state.generation, self.generations, len(state.values), volume,
+        )  # fmt: skip
         return replace(state, hypervolume=np.append(state.hypervolume, volume))
 
 

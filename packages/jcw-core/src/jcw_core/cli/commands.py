@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jcw_core.cli.text import as_json, echo
+from jcw_core.cli.text import as_json, echo, note
 from jcw_core.errors import RecipeError
 from jcw_core.registry import Registry
 
@@ -61,12 +61,12 @@ def run(
     read = load_recipe(recipe, registry, given)
     directory = RunDirectory(runs / _run_name(read, recipe))
     context = Context(read, registry, directory)
-    for note in check(context, plan(context, until)):
-        echo(f"note: {note}", err=True)
+    for found in check(context, plan(context, until)):
+        note(f"note: {found}")
     limit = cut_to_time(context, until, given) if read.run.time else None
     if limit is not None:
         context = limit.context
-        echo(f"note: {_in_words(limit)}", err=True)
+        note(f"note: {_in_words(limit)}")
         overrides += tuple(f"{key}={value}" for key, value in limit.settings.items())
     stages = plan(context, until)
     if dry_run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jcw_core.cli.text import echo
+from jcw_core.cli.text import note as tell
 from jcw_core.protocols import Planning, Stage
 from jcw_core.run.checks import PendingChecks
 from jcw_core.run.context import Context
@@ -24,4 +25,4 @@ def print_plan(context: Context, stages: Sequence[Stage]) -> None:
         words += ["finished"] if stage in done else []
         echo(f"{stage.name:12} -> {', '.join(stage.makes)}" + (f"  ({'; '.join(words)})" if words else ""))
     for name, note in notes:
-        echo(f"note: {name}: {note}", err=True)
+        tell(f"note: {name}: {note}")

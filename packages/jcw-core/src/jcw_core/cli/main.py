@@ -15,6 +15,7 @@ from jcw_core.cli.faults import fault
 from jcw_core.cli.group import CommandGroup
 from jcw_core.cli.interrupts import raise_interrupts
 from jcw_core.cli.text import echo
+from jcw_core.cli.verbosity import OPTIONS, apply
 from jcw_core.errors import JcwError, JcwWarning
 from jcw_core.registry import Registry
 
@@ -25,6 +26,8 @@ def build(registry: Registry) -> click.Group:
         "jcw",
         help="Joint channel and weight pruning: from a network, data, a device and a latency budget to "
         "models whose accuracy and latency are measured.",
+        params=list(OPTIONS),
+        callback=apply,
         context_settings={"obj": registry, "help_option_names": ["-h", "--help"]},
     )
     for name, command in registry.commands.items():

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from jcw_core.cli.remaining import RemainingTime
+from jcw_core.cli.verbosity import is_quiet
 from jcw_core.hookspecs import hookimpl
 from jcw_core.names import printable
 from jcw_core.protocols import Progress as ProgressEvent
@@ -30,10 +31,10 @@ class _Left(ProgressColumn):
 
 
 class TerminalProgress:
-    """Listens to stages and to ``jcw_progress``. A context manager."""
+    """Listens to stages and to ``jcw_progress``; says nothing where the command is quiet. A context manager."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or Console(stderr=True, quiet=is_quiet())
         self._bars = Progress(
             TextColumn("{task.fields[stage]:9}", style="bold", markup=False),
             BarColumn(),
@@ -41,7 +42,7 @@ class TerminalProgress:
             TextColumn("{task.description}", markup=False),
             _Left(),
             console=self._console,
-            disable=not self._console.is_terminal,
+            disable=self._console.quiet or not self._console.is_terminal,
         )
         self._task: TaskID | None = None
         self._key = ("", "", 0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jcw_core.cli.verbosity import is_quiet
 from jcw_core.names import printable
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ as_json_object = click.option("--json", "as_json", is_flag=True, help="Print a J
 def echo(text: str, *, err: bool = False) -> None:
     """Print a line, or several, with backslash escapes for what a terminal would obey."""
     click.echo(printable(text), err=err)
+
+
+def note(text: str) -> None:
+    """Tell the user something on standard error, unless the command is quiet."""
+    if not is_quiet():
+        echo(text, err=True)
 
 
 def echo_json(rows: Iterable[dict[str, Any]]) -> None:

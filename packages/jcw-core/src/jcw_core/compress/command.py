@@ -70,7 +70,7 @@ def compress(
     module. A run that was interrupted continues where it stopped.
     """
     from jcw_core.cli.progress import TerminalProgress
-    from jcw_core.cli.text import echo
+    from jcw_core.cli.text import echo, note
     from jcw_core.compress.outcome import hand_over
     from jcw_core.compress.request import Request, default_folder
     from jcw_core.compress.work import Work, check_budgets
@@ -82,7 +82,7 @@ def compress(
     )  # fmt: skip
     with continues_from(request.out), TerminalProgress() as progress:
         registry.add("terminal-progress", progress)
-        work = Work(request, registry, settings, progress.stage, lambda note: echo(f"note: {note}", err=True))
+        work = Work(request, registry, settings, progress.stage, lambda found: note(f"note: {found}"))
         context = work.run()
     for line in hand_over(context, request.budgets_ms):
         echo(line)

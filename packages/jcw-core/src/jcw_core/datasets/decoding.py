@@ -122,3 +122,20 @@ def require_pillow() -> None:
         import PIL.Image  # noqa: F401
     except ImportError:
         raise DataError("decoding images needs Pillow; pip install 'jcw-core[images]'") from None
+
+
+def plane_of(content: bytes, place: str) -> tuple[int, int, int]:
+    """What the head of an image file says: (channels, height, width), 1 channel for grey and 3 for all else.
+
+    Raises:
+        DataError: not an image, or damaged.
+    """
+    require_pillow()
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+            return 1 if image.mode in ("1", "L", "LA", "I;16") else 3, image.height, image.width
+    except (OSError, EOFError, SyntaxError, ValueError, TypeError, IndexError, KeyError, struct.error,
+            Image.DecompressionBombError) as error:  # fmt: skip
+        raise DataError(f"{place}: not an image file that can be read ({error})") from None

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from jcw_core.datasets.arrangement import arrange
 from jcw_core.datasets.augmentation import RandomDecoder
 from jcw_core.datasets.decoding import Decoder
 from jcw_core.datasets.image_options import ImageOptions
@@ -18,7 +19,8 @@ from jcw_core.errors import DataError, RecipeError
 from jcw_core.options import option
 from jcw_core.protocols import Augmented
 
-_SPLITS = {"train": ("train",), "test": ("test", "val", "validation")}
+TRAIN, TEST = ("train",), ("test", "val", "validation")
+_SPLITS = {"train": TRAIN, "test": TEST}
 """Names of the folder that holds a split; the first that is there counts."""
 _SLICE = re.compile(r"-?\d*:-?\d*(:[1-9]\d*)?")
 
@@ -27,13 +29,16 @@ _SLICE = re.compile(r"-?\d*:-?\d*(:[1-9]\d*)?")
 class ImageFolderOptions(ImageOptions):
     """Keys of ``[data]``."""
 
-    path: Path = option(help="folder or .zip, laid out split/class/file")
+    path: Path = option(help="folder or .zip, laid out split/class/file or class/file")
     train_split: str = option("", help="folder of the images to train on; train by default")
     test_split: str = option("", help="folder of the images to score; test, val or validation by default")
     train_classes: str = option(
         ":", help='classes to train on, as a slice of their sorted names: "::2" is every other one'
     )
     test_classes: str = option(":", help="classes to score; each keeps its place in the network's output")
+    test_share: float = option(
+        0.2, low=0.01, high=0.9, help="of each class to score on, where images lie as class/file"
+    )
     augment: bool = option(
         True, help="train on random parts and mirror images in changing colours, as is usual on ImageNet"
     )
@@ -123,18 +128,19 @@ class ImageFolder:
             DataError: nothing there, a damaged archive, no such split, a test class without training images.
         """
         source = open_source(options.path)
-        there = {file.split for file in source.files}
+        every = labelled_files(source, options.test_share)
+        there = {file.split for file in every}
         folder, training = _folder(there, split, options), _folder(there, "train", options)
         if folder is None:
             names, found = " or ".join(_names(split, options)), ", ".join(sorted(there))[:80] or "no images"
             raise DataError(f"{options.path}: no {names} split; found {found}; {LAYOUT}")
         # Labels must mean the same in both splits, so both take them from the training split.
         reference = training or folder
-        classes = sorted({file.label for file in source.files if file.split == reference})
+        classes = sorted({file.label for file in every if file.split == reference})
         wanted = set(_some(classes, options, split))
         if split == "test" and folder == training:
             _check_apart(options, classes)
-        files = [file for file in source.files if file.split == folder]
+        files = [file for file in every if file.split == folder]
         unknown = {file.label for file in files}.difference(classes)
         if unknown:
             raise DataError(
@@ -146,6 +152,25 @@ class ImageFolder:
                 f"{options.path}: {split}_classes leaves no images of {len(classes)} classes in {folder}"
             )
         return ImageFiles(source, files, classes, options)
+
+
+def labelled_files(source: Source, test_share: float) -> Sequence[ImageFile]:
+    """The files of split/class/file; where there is none, class/file as the splits train and test.
+
+    Args:
+        source: where they lie.
+        test_share: of each class that goes to the split test, where folders do not say which.
+    """
+    if source.files:
+        return source.files
+    found = arrange(source.names, test_share, len(source.names))
+    parts = {"train": found.train, "test": found.test}
+    return [
+        ImageFile(split, picture.label, picture.name)
+        for split, pictures in parts.items()
+        for picture in pictures
+        if picture.label
+    ]
 
 
 def _names(split: str, options: ImageFolderOptions) -> tuple[str, ...]:

@@ -13,7 +13,9 @@ from jcw_core.errors import DataError
 from jcw_core.files import read_member
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".webp"})
-LAYOUT = "expected image files as split/class/file with a split train and a split test or val"
+LAYOUT = (
+    "expected image files as split/class/file with a split train and a split test or val, or as class/file"
+)
 _FILE_LIMIT = 64 * 2**20
 """Bytes of one image file."""
 

@@ -4,7 +4,7 @@ Only types stand here; see ``jcw_core.hookspecs`` for when each hook is called.
 """
 
 from jcw_core.protocols.datasets import Augmented, Augmenting, Dataset, DatasetPlugin, Normalised, Resized
-from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin
+from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin, TimesLayers
 from jcw_core.protocols.importance import Importance
 from jcw_core.protocols.models import Backbone, Exporter
 from jcw_core.protocols.planning import Advising, Checking, Costed, Planning, Scaling
@@ -44,4 +44,5 @@ __all__ = [
     "Selection",
     "Stage",
     "Summarizing",
+    "TimesLayers",
 ]

@@ -111,6 +111,22 @@ class Closable(Protocol):
         """End what it does; a call in progress in another thread raises ``DeviceError``. None follows."""
 
 
+@runtime_checkable
+class TimesLayers(Protocol):
+    """What a ``Device`` that runs models may have besides: where the time of one goes."""
+
+    def measure_layers(self, path: Path, *, rounds: int) -> Mapping[str, float]:
+        """Time each layer of an exported model as it runs whole.
+
+        Returns:
+            seconds by name of the node, what an engine does before or after it included; a layer that runs together
+            with the one before it may be missing.
+
+        Raises:
+            DeviceError: as ``Device.measure``.
+        """
+
+
 class DevicePlugin(Protocol):
     """A kind of device.
 

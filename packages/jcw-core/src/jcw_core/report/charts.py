@@ -31,6 +31,7 @@ svg.chart text { fill: currentColor; } svg.chart .grid { stroke: currentColor; o
 svg.chart .axis { stroke: currentColor; opacity: .6; }
 svg.chart .line { fill: none; stroke-width: 1.8; } svg.chart .dot { stroke: none; opacity: .85; }
 svg.chart .guide { stroke: currentColor; stroke-dasharray: 4 4; opacity: .5; fill: none; }
+svg.chart .value { font-size: 10px; font-variant-numeric: tabular-nums; }
 svg.chart .name { paint-order: stroke; stroke: var(--page, Canvas); stroke-width: 3px; }
 svg.chart .limit { stroke: #c11574; stroke-dasharray: 3 4; fill: none; }
 svg.chart .s0 { --c: #2563eb; } svg.chart .s1 { --c: #dc6803; } svg.chart .s2 { --c: #0e9384; }
@@ -137,12 +138,28 @@ def histogram(
 
 
 def bars(
-    labels: Sequence[str], rows: Mapping[str, Sequence[float]], *, width: int = 640, row_height: int = 11
+    labels: Sequence[str],
+    rows: Mapping[str, Sequence[float]],
+    *,
+    words: Mapping[str, Sequence[str]] | None = None,
+    title: str = "shares kept, by layer",
+    width: int = 640,
+    row_height: int = 11,
 ) -> str:
-    """Horizontal bars for shares between 0 and 1: one line per label, one bar per row."""
+    """Horizontal bars for shares between 0 and 1: one line per label, one bar per row.
+
+    Args:
+        labels: of the lines.
+        rows: shares by name of the row, one for each label.
+        words: what stands behind each bar; by default nothing does, and tooltips say percent.
+        title: what the chart shows, for those who do not see it.
+        width: pixels.
+        row_height: likewise.
+    """
     shown = [shortened(label, width / 2) for label in labels]
     left = 12 + max(map(text_width, shown), default=0)
-    scale, block = width - left - 12, row_height * len(rows) + 5
+    right = 12 + max((text_width(word) for row in (words or {}).values() for word in row), default=0)
+    scale, block = width - left - right, row_height * len(rows) + 5
     legend = Legend([(name, order) for order, name in enumerate(rows)], left, width)
     body = [legend.draw()]
     for index, (label, short) in enumerate(zip(labels, shown, strict=True)):
@@ -153,12 +170,17 @@ def bars(
         )
         for order, (name, shares) in enumerate(rows.items()):
             share, top = shares[index], y + order * row_height
+            said = f"{share:.0%}" if words is None else words[name][index]
             body.append(
                 f'<rect class="back" x="{left:.0f}" y="{top}" width="{scale:.0f}" height="{row_height - 1}"/>'
                 f'<rect class="bar s{order % 6}" x="{left:.0f}" y="{top}" width="{scale * share:.1f}" '
-                f'height="{row_height - 1}"><title>{escape(label)}: {escape(name)} {share:.0%}</title></rect>'
+                f'height="{row_height - 1}"><title>{escape(label)}: {escape(name)} {escape(said)}</title></rect>'
             )
-    return drawing(body, width, legend.height + 12 + block * len(labels), "shares kept, by layer")
+            if words is not None:
+                body.append(
+                    f'<text class="value" x="{width - 6}" y="{top + row_height - 2}" text-anchor="end">{escape(said)}</text>'
+                )
+    return drawing(body, width, legend.height + 12 + block * len(labels), title)
 
 
 def _can_be_drawn(value: float) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from jcw_core.errors import JcwError, PluginError
+from jcw_core.logs import logger
 from jcw_core.names import is_path_inside
 from jcw_core.network.graph import Network
 from jcw_core.network.shrink import Weights
@@ -17,6 +18,8 @@ from jcw_core.recipe.recipe import canonical, paths_in
 from jcw_core.run.checks import PendingChecks
 from jcw_core.run.context import Context
 from jcw_core.run.durations import stopwatch
+
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,12 @@ def run(
         for index, stage in enumerate(stages):
             key = _inputs_key(context, stage)
             if context.directory.is_finished(stage.name, key):
+                _log.info("stage %s was finished before", stage.name)
                 notify(StageEvent(stage.name, "skipped", index, len(stages)))
             else:
+                _log.info(
+                    "stage %s begins, %d of %d, in %s", stage.name, index + 1, len(stages), context.path(".")
+                )
                 notify(StageEvent(stage.name, "started", index, len(stages)))
                 _run_stage(context, stage, key)
                 notify(StageEvent(stage.name, "ended", index, len(stages)))
@@ -117,6 +124,7 @@ def _run_stage(context: Context, stage: Stage, key: str) -> None:
     if missing:
         raise JcwError(f"stage {stage.name!r} ended without writing {missing[0]}; tell its author")
     context.directory.finish(stage.name, key, outputs, seconds())
+    _log.info("stage %s ended after %.1f s and wrote %s", stage.name, seconds(), ", ".join(outputs))
 
 
 def is_finished(context: Context, name: str) -> bool:

@@ -19,6 +19,7 @@ import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor
 
 from jcw_core.errors import FormatError, JcwError
+from jcw_core.logs import logger
 from jcw_core.network.architecture import Architecture
 from jcw_core.training import checkpoint
 from jcw_core.training.batches import Batch, TrainingImages
@@ -34,6 +35,9 @@ what the first says of the images (in-place distillation, Yu and Huang 2019)."""
 
 Criterion = Callable[[Slimmable, Tensor, Tensor], Tensor]
 """The loss of the whole network on normalised images (n, channels, height, width) and their classes (n,), a scalar."""
+
+
+_log = logger(__name__)
 
 
 class Stopped(Exception):  # noqa: N818  not a failure
@@ -119,6 +123,7 @@ class Training:
             loss = self._epoch(epoch, optimizer, average)
             self.method.end_epoch(epoch)
             checkpoint.save(self.path, state, {"epochs": epoch + 1})
+            _log.debug("epoch %d of %d, loss %.4g: wrote %s", epoch + 1, self.options.epochs, loss, self.path)
             self.report(EpochReport(epoch + 1, self.options.epochs, loss, time.perf_counter() - began))
         average.apply()
         self.module.eval()
@@ -134,6 +139,9 @@ class Training:
                 f"{self.path}: its header says {epochs!r:.60} for epochs, expected a whole number; "
                 "delete it and run again"
             )
+        _log.info(
+            "%d of %d epochs are done in %s, which is gone on from", epochs, self.options.epochs, self.path
+        )
         return epochs
 
     def _epoch(self, epoch: int, optimizer: torch.optim.Optimizer, average: WeightAverage) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jcw_core.backbones.family import WIDTHS
-from jcw_core.cli.text import echo
+from jcw_core.cli.text import echo, note
 from jcw_latency.commands.arguments import (
     PATH,
     assignments,
@@ -105,8 +105,8 @@ def profile(
     table = _measured(registry, space, device, options, output, seed)
     echo(f"{output}: {len(table.grids)} layers, {table.settings['points']} points")
     for line in in_words(fixed_layers(space.network), unpruned_layers(space.network)):
-        echo(f"kept whole: {line}", err=True)
-    echo(str(judge(table, again=f"jcw profile {network} ... --set ")), err=True)
+        note(f"kept whole: {line}")
+    note(str(judge(table, again=f"jcw profile {network} ... --set ")))
 
 
 def _measured(

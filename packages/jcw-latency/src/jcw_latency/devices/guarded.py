@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,8 @@ from jcw_core.cli import background
 from jcw_core.errors import DeviceError
 from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
-from jcw_core.protocols import Closable, Device, DeviceInfo, Exporter
+from jcw_core.protocols import Closable, Device, DeviceInfo, Exporter, TimesLayers
+from jcw_core.run.records import is_amount
 from jcw_latency.table.end_to_end import EndToEndFit
 from jcw_latency.table.text import unprintable
 
@@ -88,6 +90,25 @@ class GuardedDevice:
         return self._checked(
             lambda: self._device.measure_models(paths, rounds=rounds), rounds, len(paths), "models"
         )
+
+    def measure_layers(self, paths: Sequence[Path], rounds: int) -> Sequence[Mapping[str, float]] | None:
+        """As ``TimesLayers.measure_layers``, for each of some models; None for a device that is none."""
+        device = self._device
+        if not isinstance(device, TimesLayers):
+            return None
+        return [
+            self._times(self._call(partial(device.measure_layers, path, rounds=rounds))) for path in paths
+        ]
+
+    def _times(self, answer: Any) -> Mapping[str, float]:
+        named = isinstance(answer, Mapping) and all(isinstance(name, str) for name in answer)
+        if not named or None in answer.values() or not all(map(is_amount, answer.values())):
+            raise DeviceError(
+                f"device {self.info.name!r} returned {answer!r:.60}, expected seconds by layer; is it the version that "
+                "goes with this one?"
+            )
+        found: Mapping[str, float] = answer
+        return found
 
     def _checked(self, call: Callable[[], Seconds], rounds: int, count: int, what: str) -> Seconds:
         answer = self._call(call)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import FormatError
+from jcw_core.logs import logger
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
@@ -22,6 +23,8 @@ from jcw_latency.profiling import checkpoint_file
 from jcw_latency.profiling.checkpoint_file import KINDS, SavedProfile
 from jcw_latency.profiling.progress import Notify, ignore
 from jcw_latency.profiling.samples import Samples
+
+_log = logger(__name__)
 
 _SAVE_SECONDS = 5.0
 
@@ -52,7 +55,9 @@ class ProfileCheckpoint:
         self._own = SavedProfile(self._device, self._network, {kind: {} for kind in KINDS})
         self._others: list[SavedProfile] = []
         if path is not None and path.exists():
-            notify(Progress("profile", "point", 0, 0, f"{path}: {self._read(path)}"))
+            found = f"{path}: {self._read(path)}"
+            _log.info("%s", found)
+            notify(Progress("profile", "point", 0, 0, found))
 
     def __enter__(self) -> ProfileCheckpoint:
         return self
@@ -92,6 +97,7 @@ class ProfileCheckpoint:
         if self._path is not None and any(self._own.timings.values()):
             checkpoint_file.write(self._path, [self._own, *self._others])
             self._saved = time.monotonic()
+            _log.debug("wrote %s", self._path)
 
     def save_if_due(self) -> None:
         """Write everything if that was last done some seconds ago."""

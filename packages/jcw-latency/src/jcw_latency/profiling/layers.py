@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from jcw_core.errors import DeviceError, NetworkError
+from jcw_core.logs import logger
 from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.problem_text import describe
@@ -26,6 +27,8 @@ from jcw_latency.profiling.reference import Indices, Reference, batches
 from jcw_latency.profiling.samples import Samples
 from jcw_latency.table.table import LatencyTable
 from jcw_latency.table.text import unprintable
+
+_log = logger(__name__)
 
 _ROUNDS = 3
 """Rounds of one timed batch. More would be cheaper, but a batch's rounds share whatever disturbs them."""
@@ -127,6 +130,10 @@ class LayerProfiler:
             )
         grids = measured_grids(self._convergence.plan, self._convergence.samples)
         settings = self._settings(round(time.monotonic() - started, 1))
+        _log.info(
+            "measured %s on %s: %d layers, %d points",
+            self._network.name, self._device.info.name, len(grids), settings["points"],
+        )  # fmt: skip
         return LatencyTable(self._device.info, (self._network,), grids, settings=settings)
 
     def _settings(self, seconds: float) -> dict[str, object]:

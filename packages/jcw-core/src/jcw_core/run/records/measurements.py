@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,6 +34,7 @@ class Measurements:
         fidelity: how far predictions are from random networks that ran whole (``mape``, ``max_error``,
             ``bias``, ``kendall_tau``, ``macs_kendall_tau``, ``networks``, ``method``, ``slowdown``, ``verdict``:
             ``level``, ``reasons``, ``remedy``; and ``points``: ``predicted_ms``, ``measured_ms``, ``macs``), or None. Whoever draws it checks it.
+        layers_ms: milliseconds of each fused layer, by its name and the model's; empty on a device that does not tell.
     """
 
     FORMAT: ClassVar[str] = "jcw-measurements/1"
@@ -41,6 +42,7 @@ class Measurements:
     device: DeviceInfo
     models: Mapping[str, ModelTimes | None]
     fidelity: Any = None
+    layers_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Measurements of {count_of(len(self.models), 'model')} on {self.device.name!r}>"
@@ -55,7 +57,8 @@ class Measurements:
                 "device": self.device.to_dict(),
                 "models": models,
                 "fidelity": self.fidelity,
-            },
+            }
+            | ({"layers_ms": self.layers_ms} if self.layers_ms else {}),
         )
 
     @classmethod
@@ -67,7 +70,7 @@ class Measurements:
         except DeviceError as error:
             raise FormatError(f"{path}: its device is damaged ({error}); run again") from None
         models = {name: _times(row, f"{path}: model {name!r}") for name, row in document["models"].items()}
-        return cls(device, models, document.get("fidelity"))
+        return cls(device, models, document.get("fidelity"), _layers(document.get("layers_ms", {}), path))
 
 
 def _times(row: Any, where: str) -> ModelTimes | None:
@@ -76,3 +79,14 @@ def _times(row: Any, where: str) -> ModelTimes | None:
         return None
     keys = {**dict.fromkeys(("median_ms", "min_ms", "max_ms"), is_amount), "rounds": is_count}
     return ModelTimes(**row_of(row, keys, where))
+
+
+def _layers(found: Any, path: Path) -> Mapping[str, Mapping[str, float]]:
+    """Milliseconds by model and layer; runs of older versions have none."""
+    if isinstance(found, dict) and all(isinstance(layers, dict) for layers in found.values()):
+        times = [ms for layers in found.values() for ms in layers.values()]
+        if None not in times and all(map(is_amount, times)):
+            return found
+    raise FormatError(
+        f"{path}: layers_ms is {found!r:.60}, expected milliseconds by model and layer; run again"
+    )

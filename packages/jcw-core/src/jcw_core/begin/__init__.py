@@ -1,0 +1,1 @@
+"""``jcw init``: a first recipe for a folder of images."""
