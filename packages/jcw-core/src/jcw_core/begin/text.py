@@ -46,28 +46,35 @@ def recipe_text(found: Found, wanted: Wanted) -> str:
     """
     _check(found, wanted)
     key, network = wanted.network
-    budget = "# budgets_ms = [10.0]      # the best model within each, in place of models along the whole front\nmodels = 5"
-    if wanted.budget_ms is not None:
-        budget = f"budgets_ms = [{wanted.budget_ms!r}]   # the best model within each"
-    work = _trained() if wanted.trained else _training(found, wanted)
-    return f"""# {found.sizes}, {len(found.classes)} classes; jcw recipe prints every key that a recipe may have.
-#     {wanted.command}
-
-[network]
-{key} = {_quoted(network)}   # {"its own weights are pruned" if wanted.trained else "jcw networks lists them; or file = a network of yours"}
-
-[data]
-{_data(found, wanted)}
-[device]
-name = "host"               # where it is to be fast; jcw plugins lists devices, docs/profiling.md has boards and phones
-
-[latency]
-adaptive = true             # a quicker profile; without it every layer is timed on a whole grid
-
-{work[0]}
-[retrain]
-{budget}
-{work[1]}"""
+    source = (
+        "its own weights are pruned" if wanted.trained else "jcw networks lists them; or file = one of yours"
+    )
+    budgets = (
+        [_line(f"budgets_ms = [{wanted.budget_ms!r}]", "the best model within each")]
+        if wanted.budget_ms is not None
+        else [
+            _line("# budgets_ms = [10.0]", "the best model within each, in place of the following"),
+            "models = 5",
+        ]
+    )
+    work, training = _trained() if wanted.trained else _training(found, wanted)
+    lines = [
+        f"# {found.sizes}, {len(found.classes)} classes; jcw recipe prints every key that a recipe may have.",
+        f"#     {wanted.command}",
+        "\n[network]",
+        _line(f"{key} = {_quoted(network)}", source),
+        "\n[data]",
+        *_data(found, wanted),
+        "\n[device]",
+        _line('name = "host"', "jcw plugins lists devices, docs/profiling.md has boards and phones"),
+        "\n[latency]",
+        _line("adaptive = true", "a quicker profile; without it every layer is timed on a whole grid"),
+        *work,
+        "\n[retrain]",
+        *budgets,
+        *training,
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _check(found: Found, wanted: Wanted) -> None:
@@ -92,63 +99,88 @@ def _check(found: Found, wanted: Wanted) -> None:
         )
 
 
-def _data(found: Found, wanted: Wanted) -> str:
+def _data(found: Found, wanted: Wanted) -> list[str]:
     channels, height, width = wanted.plane
     holdout = min(found.train // 4, 128 if wanted.trained else 2000)
-    lines = [
+    return [
         f'name = "{"images" if wanted.trained else "image_folder"}"',
         f"path = {_quoted(wanted.images)}",
-        f"size = {height}                  # the short side is resized to it, and the middle cut out",
+        _line(f"size = {height}", "the short side is resized to it, and the middle cut out"),
         *([f"width = {width}"] if width != height else []),
         f"channels = {channels}",
         *([f"outputs = {wanted.outputs}"] if wanted.trained else []),
         *(
             []
             if found.split
-            else ["test_share = 0.2          # of the images to score on, since no folder says which"]
+            else [_line("test_share = 0.2", "of the images to score on, where no folder says which")]
         ),
-        f"holdout = {holdout}               # images on which the search estimates errors; none of them is trained on",
+        _line(f"holdout = {holdout}", "of the others, on which the search estimates errors"),
         *([] if wanted.trained else [_augment(wanted)]),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _augment(wanted: Wanted) -> str:
     """Of small images a part shows too little."""
     if _is_small(wanted):
-        return "augment = false             # true: random parts, mirror images and other colours, for photographs"
-    return "augment = true              # random parts, mirror images and other colours; false for letters and signs"
+        return _line(
+            "augment = false", "true: random parts, mirror images and other colours, for photographs"
+        )
+    return _line(
+        "augment = true", "random parts, mirror images and other colours; false for letters and signs"
+    )
 
 
 def _is_small(wanted: Wanted) -> bool:
     return wanted.plane[1] < _SMALL
 
 
-def _training(found: Found, wanted: Wanted) -> tuple[str, str]:
-    """Where the network is to be trained: more epochs are better, and take longer."""
+def _training(found: Found, wanted: Wanted) -> tuple[list[str], list[str]]:
+    """Where the network is to be trained: the tables before ``[retrain]``, and lines in it."""
     left = found.train - found.train // 4
     batch = max(size for size in _BATCHES if size <= max(left // 4, _BATCHES[0]))
-    moved = (
-        f"crop_padding = {wanted.plane[1] // 8}   # pixels by which images are moved at random\n"
-        if _is_small(wanted)
-        else ""
-    )
+    moved = [_line(f"crop_padding = {wanted.plane[1] // 8}", "pixels by which images are moved at random")]
+    moved = moved if _is_small(wanted) else []
     return (
-        f"# More epochs are better and take longer.\n[supernet]\nepochs = 30\nbatch_size = {batch}\n{moved}",
-        f"{moved}pretrain = {{ epochs = 20, batch_size = {batch} }}\nadmm = {{ epochs = 10, batch_size = {batch}, rho = 0.1 }}\n"
-        f"finetune = {{ epochs = 20, batch_size = {batch} }}\n",
+        [
+            "\n[supernet]",
+            _line("epochs = 30", "more are better and take longer, here and below"),
+            f"batch_size = {batch}",
+            *moved,
+        ],
+        [
+            *moved,
+            f"pretrain = {{ epochs = 20, batch_size = {batch} }}",
+            f"admm = {{ epochs = 10, batch_size = {batch}, rho = 0.1 }}",
+            f"finetune = {{ epochs = 20, batch_size = {batch} }}",
+        ],
     )
 
 
-def _trained() -> tuple[str, str]:
+def _trained() -> tuple[list[str], list[str]]:
     """Where it is pruned as it is: no epoch, and no label."""
     return (
-        '# Nothing is trained, and no label is looked at but to score the models.\n[supernet]\nmode = "post-training"\n\n'
-        '[search]\nobjectives = ["latency", "distance"]\npopulation = 32\ngenerations = 8\n',
-        'init = "supernet"\npretrain = { epochs = 0 }\nadmm = { epochs = 0 }\nfinetune = { epochs = 0 }\n\n'
-        "[export]\nnormalise = true            # files take pixels as they are\n",
+        [
+            "\n# Nothing is trained, and no label is looked at but to score the models.",
+            "[supernet]",
+            'mode = "post-training"',
+            "\n[search]",
+            'objectives = ["latency", "distance"]',
+            "population = 32",
+            "generations = 8",
+        ],
+        [
+            'init = "supernet"',
+            *(f"{phase} = {{ epochs = 0 }}" for phase in ("pretrain", "admm", "finetune")),
+            "\n[export]",
+            _line("normalise = true", "files take pixels as they are"),
+        ],
     )
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _line(setting: str, comment: str) -> str:
+    """A key and what it is for, comments in one column."""
+    return f"{setting:27} # {comment}"
+
+
+def _quoted(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from jcw_core.cli.quiet import is_quiet
 from jcw_core.cli.remaining import RemainingTime
-from jcw_core.cli.verbosity import is_quiet
 from jcw_core.hookspecs import hookimpl
 from jcw_core.names import printable
 from jcw_core.protocols import Progress as ProgressEvent

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jcw_core.cli.verbosity import is_quiet
+from jcw_core.cli.quiet import is_quiet
 from jcw_core.names import printable
 
 if TYPE_CHECKING:

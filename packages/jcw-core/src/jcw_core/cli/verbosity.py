@@ -6,9 +6,8 @@ import warnings
 
 import click
 
+from jcw_core.cli.quiet import set_quiet
 from jcw_core.errors import JcwWarning
-
-_QUIET = "jcw_core.cli.quiet"
 
 OPTIONS = (
     click.Option(
@@ -26,7 +25,7 @@ def apply(context: click.Context, quiet: bool, verbose: int) -> None:
     """What the options mean, until the command has ended."""
     if quiet and verbose:
         raise click.UsageError("--quiet and --verbose exclude each other; give one of them")
-    context.meta[_QUIET] = quiet
+    set_quiet(context, quiet)
     if quiet:
         context.with_resource(warnings.catch_warnings())
         warnings.simplefilter("ignore", JcwWarning)
@@ -34,9 +33,3 @@ def apply(context: click.Context, quiet: bool, verbose: int) -> None:
         from jcw_core.cli.log import shown
 
         context.with_resource(shown(verbose))
-
-
-def is_quiet() -> bool:
-    """Whether the command that runs in this thread was asked to be quiet."""
-    context = click.get_current_context(silent=True)
-    return bool(context and context.meta.get(_QUIET))
