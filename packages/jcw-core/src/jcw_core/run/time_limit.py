@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jcw_core.errors import JcwError
@@ -16,8 +16,8 @@ from jcw_core.run.pipeline import plan
 
 _FORMAT = "jcw-time/1"
 _NAME = ".state/time.json"
-_ROUNDS = 5
-"""Times that settings are cut: they are whole numbers with least values, so that one cut does not hit the time."""
+_ROUNDS, _HURRY = 12, 0.7
+"""Times that settings are cut, and by how much more where they were rounded to what they had been."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +80,17 @@ def _kept(context: Context, key: str) -> _Kept | None:
 def _cut(context: Context, stages: Sequence[Scaling], given: Mapping[str, Any], key: str) -> TimeLimit:
     wanted, settings = context.recipe.run.seconds, dict[str, int]()
     assert wanted is not None
+    hurry = 1.0
     for _ in range(_ROUNDS):
         seconds = sum(stage.seconds(context) for stage in stages)
         if seconds <= wanted:
             break
-        scaled = (stage.scaled(context, wanted / seconds) for stage in stages)
+        scaled = (stage.scaled(context, hurry * wanted / seconds) for stage in stages)
         found = settings | {name: value for one in scaled for name, value in one.items() if name not in given}
         if found == settings:
-            break
-        settings, context = found, _with(context, {**given, **found})
+            hurry *= _HURRY
+        else:
+            settings, context = found, _with(context, {**given, **found})
     return TimeLimit(context, settings, sum(stage.seconds(context) for stage in stages), key)
 
 
@@ -103,5 +105,6 @@ def _with(context: Context, settings: Mapping[str, Any]) -> Context:
 def _key(context: Context) -> str:
     """Fingerprint of what times depend on: all of the recipe but its device, and where the run lies."""
     recipe = context.recipe
-    tables = {name: recipe.table(name) for name in ("run", "network", "data", "space", *recipe.stages)}
+    tables = {name: recipe.table(name) for name in ("network", "data", "space", *recipe.stages)}
+    tables["run"] = replace(recipe.run, name="")
     return hashlib.sha256(canonical(tables).encode()).hexdigest()
