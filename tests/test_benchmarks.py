@@ -175,6 +175,7 @@ weights = "w.safetensors"
 name = "image_folder"
 path = "images"
 size = 32
+augment = false
 train_split = "val"
 train_classes = "::2"
 test_split = "val"
