@@ -6,6 +6,7 @@ import importlib
 import logging
 import warnings
 from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,7 +53,9 @@ PLUGIN = SimpleNamespace(jcw_register_commands=hookimpl(lambda: [talk, fail]))
 
 
 def jcw(*arguments: str) -> Result:
-    return CliRunner().invoke(build(Registry({"talk": PLUGIN}, installed=False)), arguments)
+    # Until click 8.2 both streams were one unless it was told not to mix them, and since then it cannot be told.
+    apart = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+    return CliRunner(**apart).invoke(build(Registry({"talk": PLUGIN}, installed=False)), arguments)
 
 
 def test_quiet_prints_results_only() -> None:
