@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from jcw_core.begin.text import Wanted
 
 _PATH = click.Path(path_type=Path)
-_TEST_SHARE = 0.2
 _LARGEST = 224
-_SMALL = 96
-"""Short side below which the default is a network for small images."""
 
 
 @click.command()
@@ -40,7 +37,7 @@ def init(registry: Registry, folder: Path, network: str, budget_ms: float | None
     FOLDER, which may be a .zip, has images as split/class/file (train, and test or val) or class/file; for a trained
     network of an .onnx file they may lie side by side as well.
     """
-    from jcw_core.begin.found import look
+    from jcw_core.begin.found import TEST_SHARE, look
     from jcw_core.begin.text import recipe_text
     from jcw_core.cli.text import echo
     from jcw_core.errors import JcwError
@@ -48,7 +45,7 @@ def init(registry: Registry, folder: Path, network: str, budget_ms: float | None
 
     if out.exists():
         raise JcwError(f"{out}: is there already; give another name with --out")
-    found = look(folder, _TEST_SHARE)
+    found = look(folder, TEST_SHARE)
     text = recipe_text(found, _wanted(registry, found, network, budget_ms, out))
     with atomic(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -58,6 +55,7 @@ def init(registry: Registry, folder: Path, network: str, budget_ms: float | None
 
 def _wanted(registry: Registry, found: Found, network: str, budget_ms: float | None, out: Path) -> Wanted:
     """The network, and how it and the images are called from the recipe's folder."""
+    from jcw_core.begin.found import SMALL
     from jcw_core.begin.text import Wanted
     from jcw_core.formats.network_file import SUFFIXES
     from jcw_core.network.model import Model
@@ -66,7 +64,7 @@ def _wanted(registry: Registry, found: Found, network: str, budget_ms: float | N
 
     images, command = _from(out, found.path), _command(out)
     if Path(network).suffix.lower() not in SUFFIXES:
-        name = network or ("resnet18" if found.short_side < _SMALL else "mobilenet_v2")
+        name = network or ("resnet18" if found.short_side < SMALL else "mobilenet_v2")
         _ = registry.backbones[name]
         side = min(_LARGEST, max(8, found.short_side // 8 * 8))
         plane = (found.channels, side, side)

@@ -15,6 +15,10 @@ from jcw_core.datasets.image_folder import TEST, TRAIN, labelled_files
 from jcw_core.datasets.image_source import SUFFIXES, Source, open_source
 from jcw_core.errors import DataError
 
+TEST_SHARE = 0.2
+"""Of the images to score on, where folders do not say which."""
+SMALL = 96
+"""Pixels on each side below which images want a network for small ones, and are not cut."""
 _LOOKED_AT = 64
 """Images whose size is read."""
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from jcw_core.begin.found import Found
+from jcw_core.begin.found import SMALL, TEST_SHARE, Found
 from jcw_core.errors import DataError
 
 _LEAST = 64
 """Images to work with."""
-_SMALL = 96
-"""Pixels on each side below which images are not cut."""
 _BATCHES = (8, 16, 32, 64, 128, 256)
 
 
@@ -112,7 +110,9 @@ def _data(found: Found, wanted: Wanted) -> list[str]:
         *(
             []
             if found.split
-            else [_line("test_share = 0.2", "of the images to score on, where no folder says which")]
+            else [
+                _line(f"test_share = {TEST_SHARE}", "of the images to score on, where no folder says which")
+            ]
         ),
         _line(f"holdout = {holdout}", "of the others, on which the search estimates errors"),
         *([] if wanted.trained else [_augment(wanted)]),
@@ -131,7 +131,7 @@ def _augment(wanted: Wanted) -> str:
 
 
 def _is_small(wanted: Wanted) -> bool:
-    return wanted.plane[1] < _SMALL
+    return wanted.plane[1] < SMALL
 
 
 def _training(found: Found, wanted: Wanted) -> tuple[list[str], list[str]]:

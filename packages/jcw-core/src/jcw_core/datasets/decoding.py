@@ -85,13 +85,20 @@ def opened(content: bytes, place: str) -> Iterator[Image]:
     Raises:
         DataError: not an image, damaged, or above 64 Mi pixels.
     """
+    with _readable(content, place) as image:
+        if image.width * image.height > _PIXEL_LIMIT:
+            raise DataError(f"{place}: {_too_large(image)}")
+        yield image
+
+
+@contextmanager
+def _readable(content: bytes, place: str) -> Iterator[Image]:
+    """An image file of any size; what cannot be read within the block is a ``DataError``."""
     require_pillow()
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
-            if image.width * image.height > _PIXEL_LIMIT:
-                raise DataError(f"{place}: {_too_large(image)}")
             yield image
     except UnidentifiedImageError:
         raise DataError(f"{place}: not a {', '.join(_FORMATS)} file that can be read") from None
@@ -130,12 +137,5 @@ def plane_of(content: bytes, place: str) -> tuple[int, int, int]:
     Raises:
         DataError: not an image, or damaged.
     """
-    require_pillow()
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
-            return 1 if image.mode in ("1", "L", "LA", "I;16") else 3, image.height, image.width
-    except (OSError, EOFError, SyntaxError, ValueError, TypeError, IndexError, KeyError, struct.error,
-            Image.DecompressionBombError) as error:  # fmt: skip
-        raise DataError(f"{place}: not an image file that can be read ({error})") from None
+    with _readable(content, place) as image:
+        return 1 if image.mode in ("1", "L", "LA", "I;16") else 3, image.height, image.width

@@ -54,25 +54,20 @@ def cut_to_time(context: Context, until: str, given: Mapping[str, Any]) -> TimeL
         RecipeError: what was cut does not go with what stays.
     """
     key = _key(context)
-    found = _kept(context, key)
-    if found is not None:
-        return TimeLimit(_with(context, {**given, **found.settings}), found.settings, found.seconds, key)
+    kept = _kept(context, key)
+    if kept is not None:
+        settings, seconds = kept
+        return TimeLimit(_with(context, {**given, **settings}), settings, seconds, key)
     stages = [stage for stage in plan(context, until) if isinstance(stage, Scaling)]
     return _cut(context, stages, given, key)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    settings: Mapping[str, int]
-    seconds: float
-
-
-def _kept(context: Context, key: str) -> _Kept | None:
-    """What an earlier command found for the same recipe."""
+def _kept(context: Context, key: str) -> tuple[Mapping[str, int], float] | None:
+    """Settings and seconds that an earlier command found for the same recipe."""
     try:
         document = read_json(context.path(_NAME), kind=_FORMAT)
         settings = {str(name): int(value) for name, value in dict(document["set"]).items()}
-        return _Kept(settings, float(document["seconds"])) if document["recipe"] == key else None
+        return (settings, float(document["seconds"])) if document["recipe"] == key else None
     except (JcwError, KeyError, TypeError, ValueError):
         return None
 

@@ -43,10 +43,8 @@ class SupernetStage:
         if run.options(SupernetOptions).mode == "post-training":
             return f"no training; statistics of {run.options(SupernetOptions).calibration_images} images"
         options, images = run.options(SupernetOptions), len(run.dataset("train"))
-        pace = implementation("jcw_core.training.pace")
-        each = pace.seconds_per_image(run.network, options.arithmetic, run.recipe.run.threads)
-        steps = 1 if options.draws == "plain" else 3
-        time = pace.in_words(each * steps * options.shared_epochs * images)
+        longest = _whole(run) * (1 if options.draws == "plain" else 3)
+        time = implementation("jcw_core.training.pace").in_words(longest)
         return f"{options.shared_epochs} epochs of {images} images, {time} at most"
 
     def seconds(self, run: Run) -> float:
@@ -54,10 +52,7 @@ class SupernetStage:
         options = run.options(SupernetOptions)
         if not options.shared_epochs:
             return 0.0
-        pace = implementation("jcw_core.training.pace")
-        each: float = pace.seconds_per_image(run.network, options.arithmetic, run.recipe.run.threads)
-        steps = DRAWN if options.draws == "plain" else 1 + (RANDOM_OF_SANDWICH + 0.5) * DRAWN
-        return each * steps * options.shared_epochs * len(run.dataset("train"))
+        return _whole(run) * (DRAWN if options.draws == "plain" else 1 + (RANDOM_OF_SANDWICH + 0.5) * DRAWN)
 
     def scaled(self, run: Run, share: float) -> Mapping[str, int]:
         """Fewer epochs."""
@@ -81,3 +76,11 @@ class SupernetStage:
         else:
             supernet.train_supernet(run)
         return ()
+
+
+def _whole(run: Run) -> float:
+    """Seconds of all epochs, if each step trained the whole network once."""
+    options = run.options(SupernetOptions)
+    pace = implementation("jcw_core.training.pace")
+    each: float = pace.seconds_per_image(run.network, options.arithmetic, run.recipe.run.threads)
+    return each * options.shared_epochs * len(run.dataset("train"))
