@@ -13,12 +13,13 @@ from core_networks import random_weights, small_resnet
 
 import jcw_core.plugin
 from jcw_core.datasets.memory import MemoryDataset
-from jcw_core.errors import PluginError
+from jcw_core.errors import PluginError, RecipeError
 from jcw_core.formats.onnx_reader import read_onnx
 from jcw_core.formats.safetensors_file import SafetensorsExporter, load_model
 from jcw_core.hookspecs import hookimpl
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.model import Model
+from jcw_core.protocols import WeightType
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_core.run.context import Context
@@ -112,6 +113,44 @@ def test_every_model_is_written_in_every_format(tmp_path: Path) -> None:
 def test_a_format_that_is_not_installed_is_named_before_any_work(tmp_path: Path) -> None:
     context = context_of(tmp_path, '["safetensors", "jcw"]')
     with pytest.raises(PluginError, match="unknown exporter 'jcw'; install jcw-kernels"):
+        run(context, "export")
+    assert not context.path(MODELS).exists()
+
+
+class Halving:
+    """An exporter that leaves a choice of what weights are stored as."""
+
+    name, suffix = "halving", ".txt"
+
+    def __init__(self, weights: WeightType = "float32") -> None:
+        self.weights = weights
+
+    def storing(self, weights: WeightType) -> Halving:
+        return Halving(weights)
+
+    def export(self, model: Model, path: Path) -> None:
+        path.write_text(self.weights)
+
+    @hookimpl
+    def jcw_register_exporters(self) -> list[Halving]:
+        return [self]
+
+
+@pytest.mark.parametrize("weights", ["float32", "float16"])
+def test_weights_are_stored_as_the_recipe_says_where_a_format_leaves_a_choice(
+    weights: str, tmp_path: Path
+) -> None:
+    context = context_of(tmp_path, f'["halving", "safetensors"]\nweights = "{weights}"')
+    context.registry.add("halving", Halving())
+    run(context, "export")
+    assert context.path("models/m1/model.txt").read_text() == weights
+    found = load_model(context.path("models/m1/model.safetensors"))
+    assert {array.dtype for array in found.weights.values()} == {np.dtype(np.float32)}
+
+
+def test_weights_that_no_format_stores_are_refused_before_any_work(tmp_path: Path) -> None:
+    context = context_of(tmp_path, '["safetensors"]\nweights = "float16"')
+    with pytest.raises(RecipeError, match=r"export\.weights is 'float16'.*add 'jcw' to export\.formats"):
         run(context, "export")
     assert not context.path(MODELS).exists()
 

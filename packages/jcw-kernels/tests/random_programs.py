@@ -55,7 +55,8 @@ class Draft:
         """Append a convolution or linear layer: ``compute`` makes its value without bias from pruned weights."""
         pruned = weight * density_mask(weight, self.pick([1.0, 1.0, 0.5, 0.1, 0.0])) / np.sqrt(weight[0].size)
         arrays = {"weight": pruned, "bias": self.rng.standard_normal(len(weight))}
-        own = {f"u{len(self.units)}.{key}": array.astype(np.float32) for key, array in arrays.items()}
+        stored = self.pick([np.float32, np.float16])
+        own = {f"u{len(self.units)}.{key}": array.astype(stored) for key, array in arrays.items()}
         self.weights |= own
         exact, bias = (array.astype(np.float64) for array in own.values())
         value = compute(exact) + bias[:, None, None]
@@ -98,7 +99,7 @@ class Draft:
         return model_file({"input": shape, "units": self.units, "output": len(self.units)}, self.weights)
 
 
-def model_file(program: dict[str, Any], weights: dict[str, NDArray[np.float32]]) -> bytes:
+def model_file(program: dict[str, Any], weights: dict[str, NDArray[Any]]) -> bytes:
     return save(weights, {"format": "jcw-model/1", "program": json.dumps(program)})
 
 

@@ -1,4 +1,5 @@
-// Version, precision and checksum of a model.jcw. Version 1 states neither of the latter two.
+// Version, precision and checksum of a model.jcw. Version 1 states neither of the latter two; from version 3 on weights may
+// be of half precision.
 #include "model/format.hpp"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace jcw {
 namespace {
 
 constexpr std::string_view kFormat = "jcw-model/";
-constexpr int kNewest = 2;
+constexpr int kNewest = 3;
 constexpr std::string_view kPrecision = "float32";
 
 // Of one to nine digits.

@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "model/format.hpp"
+#include "model/half.hpp"
 #include "model/json.hpp"
 #include "model/safetensors.hpp"
 #include "model/shapes.hpp"
@@ -108,12 +109,22 @@ Shape input_shape(const Json& program) {
   return shape;
 }
 
+// Of either precision; the engine computes with floats.
 std::vector<float> floats(const TensorView& tensor, const std::string& name, std::int64_t expected) {
-  if (tensor.dtype != "F32" || static_cast<std::int64_t>(tensor.bytes.size()) != expected * 4)
+  const bool half = tensor.dtype == "F16";
+  const std::int64_t bytes = expected * static_cast<std::int64_t>(half ? sizeof(std::uint16_t) : sizeof(float));
+  if ((!half && tensor.dtype != "F32") || static_cast<std::int64_t>(tensor.bytes.size()) != bytes)
     throw FormatError("tensor " + name + " has " + std::to_string(tensor.bytes.size()) + " bytes of " + tensor.dtype +
-                      ", expected " + std::to_string(expected) + " of F32");
+                      ", expected " + std::to_string(expected) + " values of F32 or F16");
   std::vector<float> values(static_cast<std::size_t>(expected));
-  if (expected) std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  if (half)
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint16_t stored;
+      std::memcpy(&stored, tensor.bytes.data() + i * sizeof stored, sizeof stored);
+      values[i] = float_of_half(stored);
+    }
+  else if (expected)
+    std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
   for (const float value : values)
     if (!std::isfinite(value)) throw FormatError("tensor " + name + " holds NaN or infinity");
   return values;

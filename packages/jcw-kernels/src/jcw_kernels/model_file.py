@@ -20,14 +20,16 @@ from jcw_core.network.image_input import ImageInput
 from jcw_core.network.layers import FusedLayer, fuse
 from jcw_core.network.model import Model
 from jcw_core.network.operations import ACTIVATIONS
+from jcw_core.protocols import WeightType
 from jcw_kernels.fold import Folded, fold
-from jcw_kernels.weight_packing import pack
+from jcw_kernels.weight_packing import as_stored, pack
 
-FORMAT = "jcw-model/2"
-"""What is written. Engines read this and all before it; version 1 states neither precision nor checksum."""
+FORMAT = "jcw-model/3"
+"""What is written. Engines read this and all before it: version 1 states neither precision nor checksum, and up to version 2
+all weights are float32."""
 
 PRECISION = "float32"
-"""Of weights, activations and sums."""
+"""Of activations and sums, whatever the weights were stored as."""
 
 IMAGES = "images"
 """The key of the metadata that says how image files become the input; a model runs without."""
@@ -39,19 +41,35 @@ _ATTRIBUTES = (
 
 
 class JcwExporter:
-    """The ``jcw`` exporter: writes what the engine runs."""
+    """The ``jcw`` exporter: writes what the engine runs.
+
+    Args:
+        weights: what they are stored as.
+    """
 
     name = "jcw"
     suffix = ".jcw"
 
+    def __init__(self, weights: WeightType = "float32") -> None:
+        self.weights = weights
+
+    def storing(self, weights: WeightType) -> JcwExporter:
+        """The same exporter, for weights of another type."""
+        return JcwExporter(weights)
+
     def export(self, model: Model, path: Path) -> None:
         """Write ``path`` atomically: network, architecture and only the kept weights."""
         with atomic(path) as temporary:
-            temporary.write_bytes(serialize(model))
+            temporary.write_bytes(serialize(model, self.weights))
 
 
-def serialize(model: Model) -> bytes:
+def serialize(model: Model, weights: WeightType = "float32") -> bytes:
     """The contents of a ``model.jcw``: what the engine loads, here or on a device.
+
+    Args:
+        model: what is to run.
+        weights: what they are stored as. ``"float16"`` halves the file; biases stay float32, and so do the weights of a
+            layer that would lose more than rounding.
 
     Raises:
         NetworkError: the name of a layer cannot stand in a file.
@@ -69,7 +87,7 @@ def serialize(model: Model) -> bytes:
         _require_name(layer.name)
         folded = fold(layer, model.weights)
         if folded is not None:
-            tensors |= layer_tensors(layer.name, folded)
+            tensors |= layer_tensors(layer.name, folded, weights)
         if layer.node.op == "prelu":
             tensors[f"{layer.name}.weight"] = model.weights[f"{layer.name}.weight"]
     return _sorted_header(save(tensors, stated(metadata, tensors)))
@@ -128,9 +146,9 @@ def program_of(network: Network) -> Mapping[str, Any]:
     }
 
 
-def layer_tensors(name: str, folded: Folded) -> dict[str, NDArray[Any]]:
+def layer_tensors(name: str, folded: Folded, weights: WeightType = "float32") -> dict[str, NDArray[Any]]:
     """The arrays of one layer: bits and values where groups are pruned, the whole weight where not."""
-    weight = folded.weight
+    weight = as_stored(folded.weight, weights)
     depthwise = weight.ndim == 4 and weight.shape[1] == 1
     pruned = None if depthwise else pack(weight)
     tensors: dict[str, NDArray[Any]] = {f"{name}.bias": folded.bias}

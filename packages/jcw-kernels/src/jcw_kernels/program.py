@@ -14,6 +14,7 @@ from jcw_core.errors import DeviceError, FormatError, JcwError
 from jcw_core.files import atomic
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.model import Model
+from jcw_core.protocols import WeightType
 from jcw_core.shown import count_of
 from jcw_kernels._engine import Engine
 from jcw_kernels.model_file import images_of, random_input, serialize
@@ -189,9 +190,17 @@ def _program(file: bytes, threads: int, isa: str) -> Program:
     return Program(file, threads=threads, isa=isa)
 
 
-def compile_model(model: Model, *, threads: int = 1, isa: str = "") -> Program:
-    """Fold, fuse and pack ``model`` into a program. See ``Program`` for the arguments and errors."""
-    return Program(serialize(model), threads=threads, isa=isa)
+def compile_model(
+    model: Model, *, threads: int = 1, isa: str = "", weights: WeightType = "float32"
+) -> Program:
+    """Fold, fuse and pack ``model`` into a program.
+
+    Args:
+        model: what is to run.
+        threads, isa: as of ``Program``, whose errors it raises, too.
+        weights: what they are stored as; ``"float16"`` halves the file, and the program computes with what is in it.
+    """
+    return Program(serialize(model, weights), threads=threads, isa=isa)
 
 
 def load(path: Path | str, *, threads: int = 1, isa: str = "") -> Program:

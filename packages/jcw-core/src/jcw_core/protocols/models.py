@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
@@ -46,3 +46,15 @@ class Exporter(Protocol):
 
     def export(self, model: Model, path: Path) -> None:
         """Write ``path`` atomically. Raises ``JcwError`` for a network the format cannot hold."""
+
+
+WeightType = Literal["float32", "float16"]
+"""What a file stores weights as."""
+
+
+@runtime_checkable
+class StoresWeights(Exporter, Protocol):
+    """An exporter whose files may store weights in fewer bits than their runtime computes with."""
+
+    def storing(self, weights: WeightType) -> Exporter:
+        """An exporter that stores them as ``weights``."""

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from jcw_core.errors import RecipeError
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.normalisation import with_normalisation
 from jcw_core.options import option
-from jcw_core.protocols import Resized
+from jcw_core.protocols import Resized, StoresWeights, WeightType
 from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, write_exports
 
 if TYPE_CHECKING:
-    from jcw_core.protocols import Run
+    from jcw_core.protocols import Exporter, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,10 @@ class ExportOptions:
     """``[export]``: the files that are handed over."""
 
     formats: tuple[str, ...] = option(("jcw", "safetensors"), help="names of registered exporters")
+    weights: WeightType = option(
+        "float32",
+        help="what files store weights as, in formats that leave a choice: float16 halves a model.jcw, which computes as before",
+    )
     normalise: bool = option(
         False, help="the files take pixels from 0 to 255 as they are, and normalise them themselves"
     )
@@ -40,16 +45,16 @@ class ExportStage:
 
         Raises:
             PluginError: a format that is not installed.
+            RecipeError: none of the formats stores such weights.
         """
-        for name in run.options(ExportOptions).formats:
-            _ = run.registry.exporters[name]
+        _exporters(run)
         return (MODELS,)
 
     def run(self, run: Run) -> Sequence[str]:
         """Export; returns the files."""
         from jcw_core.formats.safetensors_file import load_model
 
-        exporters = [run.registry.exporters[name] for name in run.options(ExportOptions).formats]
+        exporters = _exporters(run)
         models, images = ChosenModel.read_all(run.path(MODELS)), image_input(run)
         files: dict[str, dict[str, str]] = {}
         for done, chosen in enumerate(models, start=1):
@@ -62,6 +67,20 @@ class ExportStage:
             run.progress(self.name, "model", done, len(models), chosen.id)
         write_exports(run.path(EXPORTS), files)
         return [name for exported in files.values() for name in exported.values()]
+
+
+def _exporters(run: Run) -> list[Exporter]:
+    """What writes the files, in the order of the recipe."""
+    options = run.options(ExportOptions)
+    exporters = [run.registry.exporters[name] for name in options.formats]
+    if options.weights == ExportOptions().weights:
+        return exporters
+    if not any(isinstance(exporter, StoresWeights) for exporter in exporters):
+        raise RecipeError(
+            f"export.weights is {options.weights!r}, but none of the formats {', '.join(options.formats)} stores such weights; "
+            f"add 'jcw' to export.formats or leave export.weights out"
+        )
+    return [e.storing(options.weights) if isinstance(e, StoresWeights) else e for e in exporters]
 
 
 def image_input(run: Run) -> ImageInput:

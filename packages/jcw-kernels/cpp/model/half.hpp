@@ -1,0 +1,20 @@
+// Numbers of half precision (IEEE 754 binary16), as files hold them.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace jcw {
+
+// Exact. Infinity and NaN stay what they are.
+inline float float_of_half(std::uint16_t half) {
+  const std::uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 0x1Fu, fraction = half & 0x3FFu;
+  if (exponent == 0) {  // zero, or less than a normal number: a multiple of 2^-24
+    const float value = static_cast<float>(fraction) * 0x1p-24f;
+    return sign ? -value : value;
+  }
+  const std::uint32_t wide = exponent == 0x1F ? 0xFFu : exponent + (127 - 15);
+  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+}
+
+}  // namespace jcw
