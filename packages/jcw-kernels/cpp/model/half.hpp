@@ -1,8 +1,8 @@
 // Numbers of half precision (IEEE 754 binary16), as files hold them.
 #pragma once
 
-#include <bit>
 #include <cstdint>
+#include <cstring>
 
 namespace jcw {
 
@@ -14,7 +14,10 @@ inline float float_of_half(std::uint16_t half) {
     return sign ? -value : value;
   }
   const std::uint32_t wide = exponent == 0x1F ? 0xFFu : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+  const std::uint32_t bits = sign | wide << 23 | fraction << 13;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 }  // namespace jcw
