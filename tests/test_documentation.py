@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 
 from jcw_core.cli.main import build
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.model import Model
 from jcw_core.options import assignment
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
+from jcw_kernels import compile_model
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,6 +41,21 @@ def test_python_snippets_run(code: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     before, after = map(int, re.findall(r"(\d+) M", done.stdout))
     assert after < before
+
+
+def test_a_model_runs_as_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = snippets("py")
+    (path,) = re.findall(r'"(.*\.jcw)"', code)
+    b = NetworkBuilder("tiny", (3, 8, 8))
+    b.conv("conv", 4, 1)
+    network = b.build()
+    (tmp_path / path).parent.mkdir(parents=True)
+    weights = {name: np.ones(shape, np.float32) for name, shape in network.parameter_shapes.items()}
+    compile_model(Model(network, weights)).save(tmp_path / path)
+    monkeypatch.chdir(tmp_path)
+    names = {"images": np.ones((2, 3, 8, 8), np.float32)}
+    exec(code, names)
+    assert (names["outputs"] == 3 + bool(network["conv"].attributes["bias"])).all()
 
 
 @pytest.mark.parametrize("text", snippets("toml"))
