@@ -25,7 +25,7 @@ from jcw_core.space.space import SearchSpace
 from jcw_core.supernet.draws import Draws
 from jcw_core.supernet.evaluation import score_network, score_subnetwork
 from jcw_core.supernet.sharing import Sharing
-from jcw_core.training import checkpoint
+from jcw_core.training import checkpoint, loop
 from jcw_core.training.batches import FixedImages, TrainingImages, augment
 from jcw_core.training.loop import Method, Subnetworks, Training
 from jcw_core.training.module import Slimmable
@@ -124,8 +124,52 @@ def test_divergence_names_the_layer_and_keeps_the_last_good_epoch(
     assert f"diverged in epoch 2: {said.format(layer)}" in str(error.value)
     assert f"{path} keeps epoch 1" in str(error.value)
     tensors, note = checkpoint.load(path)
-    assert note == {"epochs": 1}
+    assert note == {"epochs": 1, "steps": 0, "loss": 0.0}
     assert all(tensor.isfinite().all() for tensor in tensors.values())
+
+
+class Killed(Sharing):
+    """Draws sub-networks until it is stopped in the midst of an epoch."""
+
+    def __init__(self, draws: Draws, left: int) -> None:
+        super().__init__(draws)
+        self._left = left
+
+    def adjust_gradients(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("rule", ["plain", "sandwich"])
+@pytest.mark.parametrize("step", [1, 3, 5, 6, 9])
+def test_a_training_that_was_killed_within_an_epoch_ends_as_one_that_was_not(
+    dataset: Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, rule: Any, workers: int
+) -> None:
+    draws = Draws(SearchSpace.of(residual()), rule=rule)
+    images = TrainingImages(dataset, Augmentation(1, True), Arithmetic(), workers)
+    options = TrainingOptions(epochs=2, batch_size=40, lr=0.05, ema=0.9)
+    losses: list[list[float]] = []
+
+    def train(path: Path, method: Method) -> dict[str, torch.Tensor]:
+        module = Slimmable(residual(), np.random.default_rng(0))
+        losses.append([])
+        report = lambda epoch: losses[-1].append(epoch.loss)  # noqa: E731
+        rng = np.random.default_rng
+        Training(module, images, options, Arithmetic(), rng, path, report=report, method=method).run()
+        return module.state_dict()
+
+    whole = train(tmp_path / "whole", Sharing(draws))
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "killed", Killed(draws, step))
+    if step > 1:
+        note = checkpoint.load(tmp_path / "killed")[1]
+        assert (note["epochs"], note["steps"]) == divmod(step - 1, 5)
+    found = train(tmp_path / "killed", Sharing(draws))
+    assert all(torch.equal(found[name], tensor) for name, tensor in whole.items())
+    assert losses[-1] == losses[0][-len(losses[-1]) :]
 
 
 def test_too_few_images(dataset: Blobs) -> None:
@@ -302,7 +346,11 @@ def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "note", [{}, {"epochs": None}, {"epochs": "2"}, {"epochs": [2]}, {"epochs": True}, {"epochs": -1}, [], 3, None]
+    "note",
+    [
+        *({}, {"epochs": None}, {"epochs": "2"}, {"epochs": [2]}, {"epochs": True}, {"epochs": -1}, [], 3, None),
+        *({"epochs": 0, "steps": -1}, {"epochs": 0, "steps": 0.5}, {"epochs": 0, "loss": math.nan}, {"epochs": 0, "loss": "0"}),
+    ],
 )  # fmt: skip
 def test_a_checkpoint_that_does_not_say_its_epochs(dataset: Blobs, tmp_path: Path, note: Any) -> None:
     path = tmp_path / "c.safetensors"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from math import ceil, prod
 
 import numpy as np
@@ -61,12 +62,13 @@ class TrainingImages:
             )
         return len(self._labels) // batch_size
 
-    def epoch(self, batch_size: int, rng: np.random.Generator) -> Iterator[Batch]:
-        """The batches of one epoch; everything random comes from ``rng``."""
+    def epoch(self, batch_size: int, rng: np.random.Generator, first: int = 0) -> Iterator[Batch]:
+        """The batches of one epoch from ``first`` on; everything random comes from ``rng``."""
         order, steps = rng.permutation(len(self._labels)), self.steps(batch_size)
         parts = order[: steps * batch_size].reshape(steps, batch_size)
         # A generator for each batch, so that it does not matter which is made first.
-        return ahead(self._batch, zip(parts, rng.spawn(steps), strict=True), self._workers)
+        drawn = zip(parts, rng.spawn(steps), strict=True)
+        return ahead(self._batch, islice(drawn, first, None), self._workers)
 
     def _batch(self, drawn: tuple[NDArray[np.intp], np.random.Generator]) -> Batch:
         indices, rng = drawn

@@ -1,4 +1,4 @@
-"""The training loop: SGD with a checkpoint after every epoch.
+"""The training loop: SGD with a checkpoint after every epoch, and within those that take long.
 
 Everything random in epoch e comes from a generator that depends on e alone, so a run that was
 killed goes on from its last checkpoint and ends with the same bits as one that was not.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,6 +38,9 @@ what the first says of the images (in-place distillation, Yu and Huang 2019)."""
 Criterion = Callable[[Slimmable, Tensor, Tensor], Tensor]
 """The loss of the whole network on normalised images (n, channels, height, width) and their classes (n,), a scalar."""
 
+
+CHECKPOINT_SECONDS = 600.0
+"""Of an epoch, after which a checkpoint is written within it."""
 
 _log = logger(__name__)
 
@@ -70,6 +75,35 @@ class EpochReport:
     total: int
     loss: float
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a training stands, as its checkpoint says.
+
+    Args:
+        epochs: that are done.
+        steps: of the next one that are done.
+        loss: sum over these steps.
+    """
+
+    epochs: int = 0
+    steps: int = 0
+    loss: float = 0.0
+
+    @classmethod
+    def read(cls, path: Path, note: Mapping[str, Any]) -> Position:
+        """From the header of a checkpoint. Raises ``FormatError``."""
+        steps, loss = note.get("steps", 0), note.get("loss", 0.0)
+        for key, count in (("epochs", note.get("epochs")), ("steps", steps)):
+            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+                raise FormatError(
+                    f"{path}: its header says {count!r:.60} for {key}, expected a whole number; "
+                    "delete it and run again"
+                )
+        if not isinstance(loss, float) or not math.isfinite(loss):
+            raise FormatError(f"{path}: its header says {loss!r:.60} for loss; delete it and run again")
+        return cls(note["epochs"], steps, loss)
 
 
 @dataclass(frozen=True)
@@ -116,39 +150,53 @@ class Training:
             **_prefixed("average", average.state()),
             **_prefixed("method", self.method.state()),
         }
-        start = self._resume(state)
+        at = self._resume(state)
         self.module.train()
-        for epoch in range(start, self.options.epochs):
+        while at.epochs < self.options.epochs:
             began = time.perf_counter()
-            loss = self._epoch(epoch, optimizer, average)
-            self.method.end_epoch(epoch)
-            checkpoint.save(self.path, state, {"epochs": epoch + 1})
-            _log.debug("epoch %d of %d, loss %.4g: wrote %s", epoch + 1, self.options.epochs, loss, self.path)
-            self.report(EpochReport(epoch + 1, self.options.epochs, loss, time.perf_counter() - began))
+            loss = self._epoch(at, optimizer, average, state)
+            self.method.end_epoch(at.epochs)
+            at = Position(at.epochs + 1)
+            self._save(state, at)
+            self.report(EpochReport(at.epochs, self.options.epochs, loss, time.perf_counter() - began))
         average.apply()
         self.module.eval()
 
-    def _resume(self, state: dict[str, Tensor]) -> int:
+    def _resume(self, state: dict[str, Tensor]) -> Position:
         if not self.path.is_file():
-            return 0
+            return Position()
         found, note = checkpoint.load(self.path)
         checkpoint.load_into(state, found, self.path)
-        epochs = note.get("epochs")
-        if not isinstance(epochs, int) or isinstance(epochs, bool) or epochs < 0:
-            raise FormatError(
-                f"{self.path}: its header says {epochs!r:.60} for epochs, expected a whole number; "
-                "delete it and run again"
-            )
+        at = Position.read(self.path, note)
         _log.info(
-            "%d of %d epochs are done in %s, which is gone on from", epochs, self.options.epochs, self.path
+            "%d of %d epochs and %d steps are done in %s, which is gone on from",
+            at.epochs,
+            self.options.epochs,
+            at.steps,
+            self.path,
         )
-        return epochs
+        return at
 
-    def _epoch(self, epoch: int, optimizer: torch.optim.Optimizer, average: WeightAverage) -> float:
-        rng, size = self.rng(epoch), self.options.batch_size
-        steps, total = self.images.steps(size), 0.0
-        subnetworks = self.method.subnetworks(epoch, steps, rng)
-        for step, batch in enumerate(self.images.epoch(size, rng)):
+    def _save(self, state: dict[str, Tensor], at: Position) -> None:
+        checkpoint.save(self.path, state, asdict(at))
+        _log.debug(
+            "%d of %d epochs and %d steps: wrote %s", at.epochs, self.options.epochs, at.steps, self.path
+        )
+
+    def _epoch(
+        self,
+        at: Position,
+        optimizer: torch.optim.Optimizer,
+        average: WeightAverage,
+        state: dict[str, Tensor],
+    ) -> float:
+        """Train from where an epoch stands to its end; the mean loss of its steps is returned."""
+        epoch, rng, size = at.epochs, self.rng(at.epochs), self.options.batch_size
+        steps, total, saved = self.images.steps(size), at.loss, time.perf_counter()
+        every = self.method.subnetworks(epoch, steps, rng)
+        batches = self.images.epoch(size, rng, at.steps)
+        subnetworks = islice(every, at.steps, None)
+        for step, batch in enumerate(batches, start=at.steps):
             if self.stop.is_set():
                 raise Stopped
             for group in optimizer.param_groups:
@@ -159,6 +207,10 @@ class Training:
             self._require(bad_gradient(self.module), epoch)
             optimizer.step()
             average.update(epoch * steps + step)
+            if time.perf_counter() - saved > CHECKPOINT_SECONDS and step + 1 < steps:
+                self._require(bad_state(self.module), epoch)
+                self._save(state, Position(epoch, step + 1, total))
+                saved = time.perf_counter()
         self._require(bad_state(self.module), epoch)
         return total / steps
 
