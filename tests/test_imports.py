@@ -34,7 +34,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
         "run",
         "report supernet",
         "cli",
-        "begin compress",
+        "begin compress new_plugin watch",
         "plugin __main__",
     ),
     "jcw_search": (
@@ -43,7 +43,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
         "mating",
         "generations",
         "assisted evolution checkpoint",
-        "algorithms handover",
+        "algorithms handover so_far",
         "front options search",
         "ask_tell stages",
         "plugin",

@@ -54,6 +54,7 @@ def run(
     from jcw_core.run.origin import remember_recipe
     from jcw_core.run.pipeline import StageEvent, plan
     from jcw_core.run.pipeline import run as run_stages
+    from jcw_core.run.standing import telling
     from jcw_core.run.time_limit import cut_to_time
     from jcw_core.space.whole import fixed_layers, in_words, unpruned_layers
 
@@ -75,7 +76,11 @@ def run(
         for line in in_words(fixed, unpruned_layers(context.network)):
             echo(f"kept whole: {line}")
         return
-    with continues_from(directory.root), TerminalProgress() as progress:
+    with (
+        continues_from(directory.root),
+        TerminalProgress() as progress,
+        telling(directory.root, registry) as note_standing,
+    ):
         registry.add("terminal-progress", progress)
 
         def tell(event: StageEvent) -> None:
@@ -83,6 +88,7 @@ def run(
                 remember_recipe(directory, recipe, overrides)
                 if limit is not None:
                     limit.keep()
+            note_standing(event)
             progress.stage(event)
 
         run_stages(context, until, tell)

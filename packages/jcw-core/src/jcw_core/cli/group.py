@@ -9,10 +9,11 @@ import click
 from jcw_core import providers
 
 SECTIONS = {
-    "From a network to models": ("compress", "init", "run", "show"),
+    "From a network to models": ("compress", "init", "run", "watch", "show"),
     "Devices": ("profile", "predict", "check", "table"),
     "Models and searches": ("predict-image", "kernels", "search"),
     "What there is": ("networks", "plugins", "recipe", "doctor", "completion"),
+    "Your own plugins": ("new-plugin",),
 }
 """Headings of ``jcw --help``, and the commands under each; what plugins add comes last."""
 

@@ -75,14 +75,25 @@ def compress(
     from jcw_core.compress.request import Request, default_folder
     from jcw_core.compress.work import Work, check_budgets
     from jcw_core.errors import continues_from
+    from jcw_core.run.pipeline import StageEvent
+    from jcw_core.run.standing import telling
 
     request = Request(
         model, weights, shape, images, check_budgets(budgets), device, out or default_folder(model),
         resize, mean, std, names,
     )  # fmt: skip
-    with continues_from(request.out), TerminalProgress() as progress:
+    with (
+        continues_from(request.out),
+        TerminalProgress() as progress,
+        telling(request.out, registry) as note_standing,
+    ):
         registry.add("terminal-progress", progress)
-        work = Work(request, registry, settings, progress.stage, lambda found: note(f"note: {found}"))
+
+        def tell(event: StageEvent) -> None:
+            note_standing(event)
+            progress.stage(event)
+
+        work = Work(request, registry, settings, tell, lambda found: note(f"note: {found}"))
         context = work.run()
     for line in hand_over(context, request.budgets_ms):
         echo(line)
