@@ -16,6 +16,7 @@ if importlib.util.find_spec("torch") is None:
         "test_convolutions.py",
         "test_distance.py",
         "test_memory.py",
+        "test_ranks.py",
         "test_supernet_copies.py",
         "test_supernet_execution.py",
         "test_supernet_module.py",

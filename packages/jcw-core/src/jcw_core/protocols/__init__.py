@@ -10,7 +10,7 @@ from jcw_core.protocols.models import Backbone, Exporter
 from jcw_core.protocols.planning import Advising, Checking, Costed, Planning, Scaling
 from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run, Summarizing
 from jcw_core.protocols.search import Evaluator, Exact, Reevaluating, Selection
-from jcw_core.protocols.stages import Delegating, Progress, Stage
+from jcw_core.protocols.stages import Delegating, Progress, Spreading, Stage
 
 __all__ = [
     "Advising",
@@ -42,6 +42,7 @@ __all__ = [
     "Run",
     "Scaling",
     "Selection",
+    "Spreading",
     "Stage",
     "Summarizing",
     "TimesLayers",

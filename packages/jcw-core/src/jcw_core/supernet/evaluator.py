@@ -51,7 +51,7 @@ class SupernetEvaluator:
         load_supernet(run, self._module)
         folder = run.scratch("search")
         path = folder / f"supernet-{generation}-{zlib.crc32(population.tobytes()):08x}.safetensors"
-        for old in folder.glob("supernet-*.safetensors"):
+        for old in folder.glob("supernet-*.safetensors") if run.ranks.is_first else ():
             if old != path:
                 old.unlink()
         images = TrainingImages(

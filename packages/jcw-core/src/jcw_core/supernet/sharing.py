@@ -38,7 +38,7 @@ class Sharing(Method):
 
 
 def train_supernet(run: Run) -> None:
-    """Train on random architectures and write ``supernet.safetensors``."""
+    """Train on random architectures and write ``supernet.safetensors``; all processes of the run call this."""
     options = run.options(SupernetOptions)
     module = Slimmable(run.network, run.rng("supernet", "weights"))
     if options.init == "pretrained":
@@ -59,7 +59,10 @@ def train_supernet(run: Run) -> None:
                 "supernet", "epoch", epoch.done, epoch.total, f"loss {epoch.loss:.3f}, {epoch.seconds:.1f} s"
             ),
             method=Sharing(draws),
+            ranks=run.ranks,
         ).run()
+    if not run.ranks.is_first:
+        return
     # Options that only the search reads (calibration, generations) change the file too, so that a
     # search with other options is not taken for finished.
     metadata = {"network": run.network.name, "options": canonical(options)}
@@ -75,7 +78,7 @@ def train_on_population(
     path: Path,
     report: Callable[[EpochReport], None],
 ) -> None:
-    """Train on the architectures of one generation, from the weights that ``module`` has."""
+    """Train on the architectures of one generation, from the weights that ``module`` has; all processes call this."""
     options = run.options(SupernetOptions)
     Training(
         module,
@@ -86,6 +89,7 @@ def train_on_population(
         path=path,
         report=report,
         method=Sharing(Draws(run.space, rule=options.draws, population=population)),
+        ranks=run.ranks,
     ).run()
 
 

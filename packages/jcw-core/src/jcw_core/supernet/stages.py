@@ -22,6 +22,7 @@ class SupernetStage:
     options = SupernetOptions
     reads = ("run", "network", "data", "space")
     makes = (SUPERNET,)
+    spreads = True
 
     def needs(self, run: Run) -> tuple[str, ...]:
         """It needs no other stage, but torch and what the recipe names: better said before a run begins than in its middle."""
@@ -70,11 +71,10 @@ class SupernetStage:
 
     def run(self, run: Run) -> Sequence[str]:
         """Train, or collect what pruning after training needs, and write ``supernet.safetensors``."""
-        supernet = implementation("jcw_core.supernet.sharing")
-        if run.options(SupernetOptions).mode == "post-training":
+        if run.options(SupernetOptions).mode != "post-training":
+            implementation("jcw_core.supernet.sharing").train_supernet(run)
+        elif run.ranks.is_first:
             implementation("jcw_core.supernet.post_training").build_database(run)
-        else:
-            supernet.train_supernet(run)
         return ()
 
 
@@ -83,4 +83,4 @@ def _whole(run: Run) -> float:
     options = run.options(SupernetOptions)
     pace = implementation("jcw_core.training.pace")
     each: float = pace.seconds_per_image(run.network, options.arithmetic, run.recipe.run.threads)
-    return each * options.shared_epochs * len(run.dataset("train"))
+    return each * options.shared_epochs * len(run.dataset("train")) / run.ranks.size

@@ -21,6 +21,7 @@ from torch import Tensor
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.logs import logger
 from jcw_core.network.architecture import Architecture
+from jcw_core.ranks import Ranks
 from jcw_core.training import checkpoint
 from jcw_core.training.batches import Batch, TrainingImages
 from jcw_core.training.divergence import bad_gradient, bad_output, bad_state
@@ -28,6 +29,7 @@ from jcw_core.training.module import Slimmable
 from jcw_core.training.optimizer import WeightAverage, learning_rate, momenta, sgd
 from jcw_core.training.options import Arithmetic, TrainingOptions
 from jcw_core.training.precision import computing
+from jcw_core.training.together import share_gradients
 
 Subnetworks = Sequence[Architecture | None]
 """What one step trains; None is the whole network. The first learns from the labels, the others from
@@ -87,6 +89,8 @@ class Training:
         method: what is trained beside plain SGD.
         stop: when set by another thread, training raises ``Stopped`` at its next step.
         criterion: in place of the cross-entropy of the whole network; None for that.
+        ranks: the processes that train the module together, each on its part of every batch; the first alone writes
+            the checkpoint, which any number of processes goes on from. Losses and weights are those of one process.
     """
 
     module: Slimmable
@@ -99,6 +103,7 @@ class Training:
     method: Method = field(default_factory=Method)
     stop: Event = field(default_factory=Event)
     criterion: Criterion | None = None
+    ranks: Ranks = field(default_factory=Ranks)
 
     def run(self) -> None:
         """Train to the end, from the checkpoint if there is one.
@@ -117,13 +122,20 @@ class Training:
             **_prefixed("method", self.method.state()),
         }
         start = self._resume(state)
+        self.ranks.wait()
+        for tensor in state.values():
+            self.ranks.copy(tensor)
+        self.module.trained_by = self.ranks
         self.module.train()
         for epoch in range(start, self.options.epochs):
             began = time.perf_counter()
             loss = self._epoch(epoch, optimizer, average)
             self.method.end_epoch(epoch)
-            checkpoint.save(self.path, state, {"epochs": epoch + 1})
-            _log.debug("epoch %d of %d, loss %.4g: wrote %s", epoch + 1, self.options.epochs, loss, self.path)
+            if self.ranks.is_first:
+                checkpoint.save(self.path, state, {"epochs": epoch + 1})
+                _log.debug(
+                    "epoch %d of %d, loss %.4g: wrote %s", epoch + 1, self.options.epochs, loss, self.path
+                )
             self.report(EpochReport(epoch + 1, self.options.epochs, loss, time.perf_counter() - began))
         average.apply()
         self.module.eval()
@@ -148,13 +160,14 @@ class Training:
         rng, size = self.rng(epoch), self.options.batch_size
         steps, total = self.images.steps(size), 0.0
         subnetworks = self.method.subnetworks(epoch, steps, rng)
-        for step, batch in enumerate(self.images.epoch(size, rng)):
+        for step, batch in enumerate(self.images.epoch(size, rng, self.ranks)):
             if self.stop.is_set():
                 raise Stopped
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(self.options, epoch + step / steps)
             optimizer.zero_grad(set_to_none=False)
             total += self._backward(batch, next(subnetworks), epoch)
+            share_gradients(self.module, self.ranks)
             self.method.adjust_gradients()
             self._require(bad_gradient(self.module), epoch)
             optimizer.step()
@@ -180,8 +193,12 @@ class Training:
         return losses[0]
 
     def _descend(self, loss: Tensor, images: Tensor, architecture: Architecture | None, epoch: int) -> float:
-        """Add the gradients of a loss; its value is returned."""
-        value = loss.item()
+        """Add the gradients of a loss, the mean over this process's images; its value for the whole batch is returned."""
+        if self.ranks.size > 1:
+            loss = loss * (len(images) / self.options.batch_size)
+        whole = loss.detach().clone()
+        self.ranks.add(whole)
+        value = whole.item()
         if not math.isfinite(value):
             self._require(bad_output(self.module, images, architecture, self.arithmetic), epoch)
         loss.backward()  # type: ignore[no-untyped-call]
