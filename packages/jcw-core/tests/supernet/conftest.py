@@ -12,6 +12,7 @@ from jcw_core.space.space import SearchSpace
 
 if importlib.util.find_spec("torch") is None:
     collect_ignore = [
+        "test_accelerator.py",
         "test_batches.py",
         "test_convolutions.py",
         "test_distance.py",

@@ -51,7 +51,7 @@ class Fitting:
         images: training images.
         calibration: images that set batch-norm statistics, unchanged.
         phases: hyper-parameters.
-        arithmetic: precision.
+        arithmetic: precision and device.
         rng: a generator by key.
         folder: for checkpoints.
         report: told the epochs done, those to do, and the phase with its loss and time.
@@ -86,6 +86,7 @@ class Fitting:
             JcwError: training diverged.
         """
         module = Slimmable(shrink(self.network, self.architecture), self.rng("weights"))
+        module.to(self.arithmetic.device)
         if self.initial is not None:
             module.load_weights(self.initial)
             self._calibrate(module)

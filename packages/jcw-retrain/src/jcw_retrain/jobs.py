@@ -16,6 +16,7 @@ from jcw_core.protocols import Run
 from jcw_core.ranks import Ranks
 from jcw_core.run.records import BASELINE, FRONT, MODELS, ChosenModel, Front
 from jcw_core.space.whole import layers_of
+from jcw_core.training.accelerator import arithmetic_of
 from jcw_core.training.batches import FixedImages, TrainingImages
 from jcw_core.training.loop import Criterion
 from jcw_core.training.precision import threads
@@ -116,17 +117,18 @@ class Work:
         self._ranks = ranks or Ranks()
         self._context = context
         self._options = context.options(RetrainOptions)
+        self._arithmetic = arithmetic_of(context, self._options.arithmetic)
         self._phases = phases(self._options, context.recipe.network.backbone)
         require_labels(context)
         data = context.dataset("rest" if self._options.hold_out else "training")
         self._images = TrainingImages(
-            data, self._options.augmentation, self._options.arithmetic, context.recipe.run.workers
+            data, self._options.augmentation, self._arithmetic, context.recipe.run.workers
         )
         self._calibration = FixedImages.drawn(
-            data, self._options.calibration_images, context.rng("calibration"), self._options.arithmetic
+            data, self._options.calibration_images, context.rng("calibration"), self._arithmetic
         )
         self._start = starting_weights(context)
-        self._teacher = teacher_of(context)
+        self._teacher = teacher_of(context, self._arithmetic.device)
         self._done = {job.id: 0 for job in jobs}
         self._lock = Lock()
 
@@ -140,7 +142,7 @@ class Work:
             images=self._images,
             calibration=self._calibration,
             phases=self._phases,
-            arithmetic=self._options.arithmetic,
+            arithmetic=self._arithmetic,
             rng=partial(context.rng, "retrain", job.id),
             folder=context.scratch("retrain") / job.id,
             report=self._reporter(job),

@@ -66,9 +66,8 @@ class RetrainStage:
         lanes = min(threads, models + 1)
         epochs = phases(options, run.recipe.network.backbone).epochs
         pace = implementation("jcw_core.training.pace")
-        each: float = (
-            pace.seconds_per_image(run.network, options.arithmetic, threads // lanes) if epochs else 0.0
-        )
+        arithmetic = implementation("jcw_core.training.accelerator").arithmetic_of(run, options.arithmetic)
+        each: float = pace.seconds_per_image(run.network, arithmetic, threads // lanes) if epochs else 0.0
         images = len(run.dataset("rest" if options.hold_out else "training"))
         return each * images * epochs * (models + 1) / (lanes * run.ranks.size)
 

@@ -161,8 +161,9 @@ def _inputs_key(context: Context, stage: Stage) -> str:
     if isinstance(stage, Delegating):
         read += stage.plugins_read(context)
     tables = {name: context.recipe.table(name) for name in read if name}
-    # Where a run lies changes nothing in it, nor how many threads read its images; a time changes other keys.
-    tables["run"] = replace(context.recipe.run, name="", workers=0, time="")
+    # Where a run lies changes nothing in it, nor how many threads read its images, and it may go on where there is a GPU or
+    # none; a time changes other keys.
+    tables["run"] = replace(context.recipe.run, name="", workers=0, time="", accelerator="auto")
     parts = {name: canonical(options) for name, options in tables.items()}
     if "network" in tables and context.recipe.network.module:
         parts["module"] = _fingerprint(context.network, context.weights or {})

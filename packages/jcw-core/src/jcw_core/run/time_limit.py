@@ -101,5 +101,5 @@ def _key(context: Context) -> str:
     """Fingerprint of what times depend on: all of the recipe but its device, and where the run lies."""
     recipe = context.recipe
     tables = {name: recipe.table(name) for name in ("network", "data", "space", *recipe.stages)}
-    tables["run"] = replace(recipe.run, name="")
+    tables["run"] = replace(recipe.run, name="", accelerator="auto")
     return hashlib.sha256(canonical(tables).encode()).hexdigest()

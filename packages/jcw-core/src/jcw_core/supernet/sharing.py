@@ -15,6 +15,7 @@ from jcw_core.supernet.draws import Draws
 from jcw_core.supernet.options import SupernetOptions, search_variant
 from jcw_core.supernet.post_training import ordered_weights
 from jcw_core.training import checkpoint
+from jcw_core.training.accelerator import arithmetic_of
 from jcw_core.training.batches import TrainingImages
 from jcw_core.training.loop import EpochReport, Method, Subnetworks, Training
 from jcw_core.training.module import Slimmable
@@ -40,19 +41,18 @@ class Sharing(Method):
 def train_supernet(run: Run) -> None:
     """Train on random architectures and write ``supernet.safetensors``; all processes of the run call this."""
     options = run.options(SupernetOptions)
-    module = Slimmable(run.network, run.rng("supernet", "weights"))
+    arithmetic = arithmetic_of(run, options.arithmetic)
+    module = Slimmable(run.network, run.rng("supernet", "weights")).to(arithmetic.device)
     if options.init == "pretrained":
         module.load_weights(ordered_weights(run))
-    images = TrainingImages(
-        run.dataset("train"), options.augmentation, options.arithmetic, run.recipe.run.workers
-    )
+    images = TrainingImages(run.dataset("train"), options.augmentation, arithmetic, run.recipe.run.workers)
     draws = Draws(run.space, search_variant(run.recipe), options.draws, options.channel_epochs)
     with threads(run.recipe.run.threads):
         Training(
             module,
             images,
             options.training(options.shared_epochs),
-            options.arithmetic,
+            arithmetic,
             rng=lambda epoch: run.rng("supernet", epoch),
             path=run.scratch("supernet") / "epoch.safetensors",
             report=lambda epoch: run.progress(
@@ -84,7 +84,7 @@ def train_on_population(
         module,
         images,
         options.training(options.epochs - options.shared_epochs),
-        options.arithmetic,
+        arithmetic_of(run, options.arithmetic),
         rng=lambda epoch: run.rng("supernet", "generation", generation, epoch),
         path=path,
         report=report,

@@ -34,7 +34,7 @@ class TrainingImages:
     Args:
         dataset: where they come from; read once when its pixels fit in memory and it makes no changes of its own.
         augmentation: changes beside those that the dataset makes.
-        arithmetic: memory layout of the batches.
+        arithmetic: memory layout and device of the batches.
         workers: threads that make batches ahead of what takes them; 0 to make each when it is wanted. Batches are
             the same for any number.
     """
@@ -99,7 +99,8 @@ class TrainingImages:
         else:
             pixels = self._dataset.images(indices) if self._pixels is None else self._pixels[indices]
         pixels = augment(pixels, self._augmentation, rng, own, len(batch))
-        return to_tensor(pixels, self._dataset, self._arithmetic), torch.from_numpy(self._labels[indices])
+        labels = torch.from_numpy(self._labels[indices]).to(self._arithmetic.device)
+        return to_tensor(pixels, self._dataset, self._arithmetic), labels
 
 
 def augment(
@@ -137,8 +138,8 @@ def augment(
 
 
 def to_tensor(pixels: NDArray[np.uint8], dataset: Dataset, arithmetic: Arithmetic) -> Tensor:
-    """Normalise (n, channels, height, width) pixels and lay them out for the arithmetic."""
-    images = torch.from_numpy(np.ascontiguousarray(normalise(pixels, dataset)))
+    """Normalise (n, channels, height, width) pixels and lay them out for the arithmetic, on its device."""
+    images = torch.from_numpy(np.ascontiguousarray(normalise(pixels, dataset))).to(arithmetic.device)
     if not arithmetic.channels_last:
         return images
     _, channels, height, width = images.shape
@@ -156,7 +157,7 @@ class FixedImages(Sequence[Batch]):
         indices: which, (n,).
         batch_size: images per batch at most. Batches differ by one image at most, because a last one of
             a single image would have no variance.
-        arithmetic: memory layout.
+        arithmetic: memory layout and device.
     """
 
     def __init__(
@@ -170,7 +171,7 @@ class FixedImages(Sequence[Batch]):
 
     def _load(self, chunk: NDArray[np.intp]) -> Batch:
         images = to_tensor(self._dataset.images(chunk), self._dataset, self._arithmetic)
-        return images, torch.from_numpy(self._dataset.labels[chunk])
+        return images, torch.from_numpy(self._dataset.labels[chunk]).to(self._arithmetic.device)
 
     def __len__(self) -> int:
         return len(self._chunks)

@@ -144,8 +144,8 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
     windows = zip(value.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     # In bf16 oneDNN does not set the gradients of weights that meet nothing but padding: they are what was in memory
     # before; and its gradients of grouped convolutions take two to six times as long as in fp32 (torch 2.13).
-    slow = groups > 1 and torch.is_grad_enabled()
-    if slow or any(_leaves_out(*window) for window in windows):
+    slow, on_cpu = groups > 1 and torch.is_grad_enabled(), value.device.type == "cpu"
+    if on_cpu and (slow or any(_leaves_out(*window) for window in windows)):
         with torch.autocast("cpu", enabled=False):
             return F.conv2d(value.to(weight.dtype), weight, bias, stride, padding, dilation, groups)
     return F.conv2d(value, weight, bias, stride, padding, dilation, groups)

@@ -23,6 +23,7 @@ from jcw_core.logs import logger
 from jcw_core.network.architecture import Architecture
 from jcw_core.ranks import Ranks
 from jcw_core.training import checkpoint
+from jcw_core.training.accelerator import within_memory
 from jcw_core.training.batches import Batch, TrainingImages
 from jcw_core.training.divergence import bad_gradient, bad_output, bad_state
 from jcw_core.training.module import Slimmable
@@ -79,7 +80,7 @@ class Training:
     """One stretch of training.
 
     Args:
-        module: changed in place.
+        module: changed in place, on the device of ``arithmetic``.
         images: training images.
         options: of SGD.
         arithmetic: precision.
@@ -129,7 +130,8 @@ class Training:
         self.module.train()
         for epoch in range(start, self.options.epochs):
             began = time.perf_counter()
-            loss = self._epoch(epoch, optimizer, average)
+            with within_memory(self.options.batch_size, self.ranks.size):
+                loss = self._epoch(epoch, optimizer, average)
             self.method.end_epoch(epoch)
             if self.ranks.is_first:
                 checkpoint.save(self.path, state, {"epochs": epoch + 1})

@@ -121,7 +121,7 @@ class Slimmable(nn.Module):
         coupling = couple(self._network)
         if len(coupling.layout[node]) == 1:
             return tensor.narrow(axis, 0, coupling.channels(node, architecture.widths))
-        index = torch.from_numpy(coupling.kept(node, architecture.widths))
+        index = torch.from_numpy(coupling.kept(node, architecture.widths)).to(tensor.device)
         return tensor if len(index) == tensor.shape[axis] else tensor.index_select(axis, index)
 
     def forward(self, images: Tensor, architecture: Architecture | None = None) -> Tensor:
@@ -154,7 +154,9 @@ class Slimmable(nn.Module):
 
     def weights(self) -> dict[str, np.ndarray[Any, np.dtype[np.float32]]]:
         """Copies of all parameters and statistics as float32 arrays."""
-        return {name: tensor.detach().float().numpy().copy() for name, tensor in self.state_dict().items()}
+        return {
+            name: tensor.detach().float().cpu().numpy().copy() for name, tensor in self.state_dict().items()
+        }
 
 
 def _initial(network: Network, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Tensor:
