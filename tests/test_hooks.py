@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from pathlib import Path
@@ -32,7 +33,8 @@ SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | 
 SPECS = {
     node.name: node
     for node in ast.parse(Path(hookspecs.__file__).read_text(encoding="utf-8")).body
-    if isinstance(node, ast.FunctionDef) and any(ast.unparse(d) == "hookspec" for d in node.decorator_list)
+    if isinstance(node, ast.FunctionDef)
+    and any(ast.unparse(d).startswith("hookspec") for d in node.decorator_list)
 }
 FAMILIES = {
     "jcw_register_backbones": ("backbones", "Backbone"),
@@ -189,6 +191,13 @@ def test_the_command(registry: Registry) -> None:
     done = CliRunner().invoke(build(registry), ["macs", "plain"])
     assert done.exit_code == 0
     assert done.output == f"{registry.backbones['plain'].build().macs:,}\n"
+
+
+def test_the_translator(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "3"}.items():
+        monkeypatch.setenv(name, value)
+    assert registry.join_ranks().size == 1
+    assert (os.environ["RANK"], os.environ["WORLD_SIZE"]) == ("3", "1")
 
 
 def test_the_listener(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ EVERYTHING = [
 ROOMS: Mapping[str, Sequence[str]] = {
     "jcw_core": (
         "errors frozen lazy logs names",
+        "ranks",
         "frames shown",
         "files options providers network",
         "space",
@@ -40,7 +41,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
     "jcw_search": (
         "errors objectives operators pareto report_section",
         "constraints phases selection state evaluation",
-        "mating",
+        "mating spread",
         "generations",
         "assisted evolution checkpoint",
         "algorithms handover so_far",

@@ -19,6 +19,7 @@ from jcw_core.hookspecs import hookimpl
 from jcw_core.network.graph import Network
 from jcw_core.options import option
 from jcw_core.protocols import Progress
+from jcw_core.ranks import Ranks
 from jcw_core.registry import Registry
 
 FAMILIES = {
@@ -275,3 +276,22 @@ def test_listing_plugins_imports_no_implementation(tmp_path: Path) -> None:
         """,
     )
     assert result.stdout == "[]\n", result.stderr
+
+
+def test_processes_are_those_of_the_first_plugin_that_knows_any() -> None:
+    found = Ranks()
+    plugins = {"one": plugin("jcw_join_ranks", lambda: None), "two": plugin("jcw_join_ranks", lambda: found)}
+    assert Registry(plugins, installed=False).join_ranks() is found
+    del plugins["two"]
+    assert Registry(plugins, installed=False).join_ranks().size == 1
+
+
+@pytest.mark.parametrize("variables", [{}, {"WORLD_SIZE": "1", "RANK": "0"}, {"WORLD_SIZE": "4"}])
+def test_a_process_is_alone_unless_it_was_started_as_one_of_several(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert Registry().join_ranks().size == 1

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Selection,
         Stage,
     )
+    from jcw_core.ranks import Ranks
 
 PROJECT = "jcw"
 
@@ -130,3 +131,13 @@ def jcw_progress(event: Progress) -> None:
 
     Called in the process and thread that does the work; return soon. What it raises ends the run.
     """
+
+
+@hookspec(firstresult=True)
+def jcw_join_ranks() -> Ranks | None:
+    """Return the processes that work on a run together, or None where this one was started alone.
+
+    Called once, when ``jcw run`` starts, before its recipe is read; the first plugin that returns something is the one
+    that was meant. Raise ``RankError`` where the others cannot be reached.
+    """
+    raise NotImplementedError

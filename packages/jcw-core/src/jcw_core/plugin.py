@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     import click
 
     from jcw_core.protocols import Backbone, DatasetPlugin, Exporter, Importance, Objective, Stage
+    from jcw_core.ranks import Ranks
 
 
 @hookimpl
@@ -82,3 +84,14 @@ def jcw_register_commands() -> Sequence[click.Command]:
 
     own = [compress, commands.run, listings.recipe, listings.plugins, listings.networks, commands.show]
     return [init, *own, watch, doctor, completion, new_plugin]
+
+
+@hookimpl(trylast=True)
+def jcw_join_ranks() -> Ranks | None:
+    """The processes that ``torchrun`` started, where there are several."""
+    from jcw_core.training.extra import implementation
+
+    if os.environ.get("WORLD_SIZE", "1") == "1" or "RANK" not in os.environ:
+        return None
+    found: Ranks = implementation("jcw_core.training.joined").Joined()
+    return found

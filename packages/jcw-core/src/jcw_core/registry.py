@@ -26,6 +26,7 @@ from jcw_core.protocols import (
     Selection,
     Stage,
 )
+from jcw_core.ranks import Ranks
 
 
 class Named(Protocol):
@@ -195,6 +196,11 @@ class Registry:
     def commands(self) -> PluginFamily[Any]:
         """Commands of ``jcw``."""
         return self._family("command", "jcw_register_commands")
+
+    def join_ranks(self) -> Ranks:
+        """The processes that were started to work on a run together; this one alone unless a plugin knows of others."""
+        found: Ranks | None = self._manager.hook.jcw_join_ranks()
+        return found or Ranks()
 
     def progress(self, event: Progress) -> None:
         """Tell every listener how far a stage has come."""

@@ -56,8 +56,12 @@ class Teacher:
         return logits, found
 
 
-def teacher_of(run: Run) -> Teacher | None:
+def teacher_of(run: Run, device: str = "cpu") -> Teacher | None:
     """The dense network with the weights that the recipe brings; None where ``[retrain] teacher`` asks for none.
+
+    Args:
+        run: whose recipe brings the weights.
+        device: of torch, where it is to answer.
 
     Raises:
         RecipeError: it brings none.
@@ -68,8 +72,10 @@ def teacher_of(run: Run) -> Teacher | None:
         return None
     weights = pretrained_weights(run, "teacher")
     if options.init == "supernet" and run.options(SupernetOptions).mode == "post-training":
-        return Teacher(run.network, Database.load(run.path(SUPERNET), run.network).tensors)
-    return Teacher(run.network, {name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
+        tensors = Database.load(run.path(SUPERNET), run.network).tensors
+    else:
+        tensors = {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
+    return Teacher(run.network, {name: tensor.to(device) for name, tensor in tensors.items()})
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
@@ -14,6 +14,7 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_core.network.shrink import Weights, shrink
+from jcw_core.ranks import Ranks
 from jcw_core.supernet.calibration import recalibrate
 from jcw_core.training.batches import Batch, TrainingImages
 from jcw_core.training.loop import Criterion, EpochReport, Method, Training
@@ -50,13 +51,14 @@ class Fitting:
         images: training images.
         calibration: images that set batch-norm statistics, unchanged.
         phases: hyper-parameters.
-        arithmetic: precision.
+        arithmetic: precision and device.
         rng: a generator by key.
         folder: for checkpoints.
         report: told the epochs done, those to do, and the phase with its loss and time.
         stop: ends training with ``Stopped`` when set.
         criterion: in place of the cross-entropy on labels, in all phases.
         has_statistics: the initial weights bring batch-norm statistics of their own, which hold while nothing is trained.
+        ranks: the processes that train it together.
     """
 
     network: Network
@@ -72,6 +74,7 @@ class Fitting:
     stop: Event
     criterion: Criterion | None = None
     has_statistics: bool = False
+    ranks: Ranks = field(default_factory=Ranks)
 
     def run(self) -> Fitted:
         """Train, from the last checkpoint if there is one.
@@ -83,6 +86,7 @@ class Fitting:
             JcwError: training diverged.
         """
         module = Slimmable(shrink(self.network, self.architecture), self.rng("weights"))
+        module.to(self.arithmetic.device)
         if self.initial is not None:
             module.load_weights(self.initial)
             self._calibrate(module)
@@ -124,4 +128,5 @@ class Fitting:
             method=method,
             stop=self.stop,
             criterion=self.criterion,
+            ranks=self.ranks,
         ).run()

@@ -13,10 +13,13 @@ from jcw_core.formats.safetensors_file import SafetensorsExporter
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.model import Model
 from jcw_core.protocols import Run
+from jcw_core.ranks import Ranks
 from jcw_core.run.records import BASELINE, FRONT, MODELS, ChosenModel, Front
 from jcw_core.space.whole import layers_of
+from jcw_core.training.accelerator import arithmetic_of
 from jcw_core.training.batches import FixedImages, TrainingImages
 from jcw_core.training.loop import Criterion
+from jcw_core.training.precision import threads
 from jcw_retrain.choosing import LATENCY, choose
 from jcw_retrain.distillation import Distillation, teacher_of
 from jcw_retrain.fitting import Fitting
@@ -41,14 +44,41 @@ class Job:
 def retrain(context: Run) -> list[str]:
     """Train the baseline and the chosen models; write their weights and ``models/index.json``.
 
+    All processes of the run call this.
+
     Returns:
         the files of weights and of ADMM's residuals, relative to the run.
     """
-    jobs = list_jobs(context)
-    work = Work(context, jobs)
-    models = side_by_side(work.fit, jobs, context.recipe.run.threads, work.stop)
-    ChosenModel.write_all(context.path(MODELS), models)
+    jobs, ranks = list_jobs(context), context.ranks
+    models = _together(context, jobs) if _is_shared(context, jobs) else _each_alone(context, jobs)
+    if ranks.is_first:
+        ChosenModel.write_all(context.path(MODELS), models)
     return [file for model in models for file in (model.weights, residuals_of(model.id))]
+
+
+def _is_shared(context: Run, jobs: Sequence[Job]) -> bool:
+    """Whether each model is trained by all processes: where there are more of these, and a batch can be cut in parts.
+
+    What a layer's features are compared by is a ratio of sums over a whole batch.
+    """
+    return len(jobs) < context.ranks.size and context.options(RetrainOptions).teacher is None
+
+
+def _each_alone(context: Run, jobs: Sequence[Job]) -> list[ChosenModel]:
+    """Whole models to each process, side by side in its threads."""
+    ranks = context.ranks
+    own = [jobs[index] for index in ranks.share(len(jobs))]
+    work = Work(context, own)
+    trained = side_by_side(work.fit, own, context.recipe.run.threads, work.stop) if own else []
+    found = {model.id: model for part in ranks.gather(trained) for model in part}
+    return [found[job.id] for job in jobs]
+
+
+def _together(context: Run, jobs: Sequence[Job]) -> list[ChosenModel]:
+    """One model after another, by all processes."""
+    work = Work(context, jobs, context.ranks)
+    with threads(context.recipe.run.threads):
+        return [work.fit(job) for job in jobs]
 
 
 def list_jobs(context: Run) -> list[Job]:
@@ -74,23 +104,31 @@ def _predict(context: Run) -> float | None:
 
 
 class Work:
-    """What the models have in common while they are trained."""
+    """What the models have in common while they are trained.
 
-    def __init__(self, context: Run, jobs: Sequence[Job]) -> None:
+    Args:
+        context: the run.
+        jobs: those that this process takes part in.
+        ranks: the processes that train each of them together, of which the first writes it; this one alone by default.
+    """
+
+    def __init__(self, context: Run, jobs: Sequence[Job], ranks: Ranks | None = None) -> None:
         self.stop = Event()
+        self._ranks = ranks or Ranks()
         self._context = context
         self._options = context.options(RetrainOptions)
+        self._arithmetic = arithmetic_of(context, self._options.arithmetic)
         self._phases = phases(self._options, context.recipe.network.backbone)
         require_labels(context)
         data = context.dataset("rest" if self._options.hold_out else "training")
         self._images = TrainingImages(
-            data, self._options.augmentation, self._options.arithmetic, context.recipe.run.workers
+            data, self._options.augmentation, self._arithmetic, context.recipe.run.workers
         )
         self._calibration = FixedImages.drawn(
-            data, self._options.calibration_images, context.rng("calibration"), self._options.arithmetic
+            data, self._options.calibration_images, context.rng("calibration"), self._arithmetic
         )
         self._start = starting_weights(context)
-        self._teacher = teacher_of(context)
+        self._teacher = teacher_of(context, self._arithmetic.device)
         self._done = {job.id: 0 for job in jobs}
         self._lock = Lock()
 
@@ -104,17 +142,19 @@ class Work:
             images=self._images,
             calibration=self._calibration,
             phases=self._phases,
-            arithmetic=self._options.arithmetic,
+            arithmetic=self._arithmetic,
             rng=partial(context.rng, "retrain", job.id),
             folder=context.scratch("retrain") / job.id,
             report=self._reporter(job),
             stop=self.stop,
             criterion=self._criterion(job),
             has_statistics=brings_statistics(context),
+            ranks=self._ranks,
         ).run()
         name = f"models/{job.id}/weights.safetensors"
-        SafetensorsExporter().export(fitted.model, context.path(name))
-        write_residuals(context.path(residuals_of(job.id)), fitted.residuals)
+        if self._ranks.is_first:
+            SafetensorsExporter().export(fitted.model, context.path(name))
+            write_residuals(context.path(residuals_of(job.id)), fitted.residuals)
         return ChosenModel(
             id=job.id,
             architecture=job.architecture,

@@ -24,6 +24,7 @@ from jcw_core.space.space import Population
 from jcw_core.supernet.draws import Draws
 from jcw_core.supernet.evaluation import score_network
 from jcw_core.supernet.options import search_variant
+from jcw_core.training.accelerator import arithmetic_of
 from jcw_core.training.batches import EVALUATED, FixedImages, TrainingImages
 from jcw_core.training.module import Slimmable
 from jcw_retrain.fitting import Fitting
@@ -141,15 +142,16 @@ class _Work:
     def __init__(self, context: Context, rows: Population, epochs: int) -> None:
         options = context.options(RetrainOptions)
         train, rng = context.dataset("train"), context.rng("calibration")
+        self._arithmetic = arithmetic_of(context, options.arithmetic)
         self.stop = Event()
         self._context, self._rows, self._options = context, rows, options
         self._phases = shortened(phases(options, context.recipe.network.backbone), epochs)
         self._images = TrainingImages(
-            train, options.augmentation, options.arithmetic, context.recipe.run.workers
+            train, options.augmentation, self._arithmetic, context.recipe.run.workers
         )
-        self._calibration = FixedImages.drawn(train, options.calibration_images, rng, options.arithmetic)
+        self._calibration = FixedImages.drawn(train, options.calibration_images, rng, self._arithmetic)
         held = context.dataset("reevaluation")
-        self._held_out = FixedImages(held, np.arange(len(held)), EVALUATED, options.arithmetic)
+        self._held_out = FixedImages(held, np.arange(len(held)), EVALUATED, self._arithmetic)
         self._done, self._lock = [0] * len(rows), Lock()
 
     @property
@@ -167,7 +169,7 @@ class _Work:
             images=self._images,
             calibration=self._calibration,
             phases=self._phases,
-            arithmetic=self._options.arithmetic,
+            arithmetic=self._arithmetic,
             rng=partial(context.rng, _STAGE, index),
             folder=context.scratch("networks") / str(index),
             report=self._reporter(index),
@@ -175,7 +177,8 @@ class _Work:
         ).run().model  # fmt: skip
         module = Slimmable(model.network, context.rng("weights"))
         module.load_weights(model.weights)
-        return score_network(module.eval(), self._held_out, self._options.arithmetic).error
+        module.to(self._arithmetic.device)
+        return score_network(module.eval(), self._held_out, self._arithmetic).error
 
     def _reporter(self, index: int) -> Callable[[int, str], None]:
         def report(done: int, detail: str) -> None:

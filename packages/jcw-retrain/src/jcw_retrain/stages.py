@@ -30,6 +30,7 @@ class RetrainStage:
     options = RetrainOptions
     reads = ("run", "network", "data", "space")
     makes = (MODELS,)
+    spreads = True
 
     def needs(self, run: Run) -> tuple[str, ...]:
         """The front, and the supernet when weights are inherited."""
@@ -66,11 +67,10 @@ class RetrainStage:
         lanes = min(threads, models + 1)
         epochs = phases(options, run.recipe.network.backbone).epochs
         pace = implementation("jcw_core.training.pace")
-        each: float = (
-            pace.seconds_per_image(run.network, options.arithmetic, threads // lanes) if epochs else 0.0
-        )
+        arithmetic = implementation("jcw_core.training.accelerator").arithmetic_of(run, options.arithmetic)
+        each: float = pace.seconds_per_image(run.network, arithmetic, threads // lanes) if epochs else 0.0
         images = len(run.dataset("rest" if options.hold_out else "training"))
-        return each * images * epochs * (models + 1) / lanes
+        return each * images * epochs * (models + 1) / (lanes * run.ranks.size)
 
     def scaled(self, run: Run, share: float) -> Mapping[str, int]:
         """Fewer models, unless their budgets are given, and fewer epochs of each phase that has any."""
@@ -91,7 +91,7 @@ class RetrainStage:
         return epochs if options.budgets_ms else {"retrain.models": fewer, **epochs}
 
     def run(self, run: Run) -> Sequence[str]:
-        """Train; returns the files of weights."""
+        """Train; returns the files of weights and residuals."""
         files: list[str] = implementation("jcw_retrain.jobs").retrain(run)
         return files
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.protocols import Evaluator, Exact
+from jcw_core.ranks import RankError
 from jcw_core.space.space import Population, SearchSpace
 from jcw_search.errors import SettingError
 from jcw_search.pareto import Floats
@@ -40,7 +41,7 @@ def value_of(space: SearchSpace, name: str, evaluator: Evaluator, rows: Populati
     """
     try:
         found = _finite(name, evaluator.evaluate(space, rows), len(rows))
-    except PluginError:
+    except (PluginError, RankError):
         raise
     except JcwError as error:
         found = _one_by_one(space, name, evaluator, rows)
@@ -57,7 +58,7 @@ def _one_by_one(space: SearchSpace, name: str, evaluator: Evaluator, rows: Popul
     for index in range(len(rows) if len(rows) > 1 else 0):
         try:
             found[index] = _finite(name, evaluator.evaluate(space, rows[index : index + 1]), 1)[0]
-        except PluginError:
+        except (PluginError, RankError):
             raise
         except JcwError:
             continue

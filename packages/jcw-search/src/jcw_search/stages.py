@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jcw_core.errors import JcwError, PluginError
-from jcw_core.protocols import Configured, Costed, Run, Selection
+from jcw_core.protocols import Configured, Costed, Evaluator, Run, Selection
 from jcw_core.run import records
 from jcw_search import checkpoint
 from jcw_search.algorithms import generations_of, make
@@ -18,6 +18,7 @@ from jcw_search.front import front_of
 from jcw_search.generations import Generations
 from jcw_search.operators import Variation
 from jcw_search.options import SearchOptions
+from jcw_search.spread import end_search, help_search, spread
 from jcw_search.state import State
 
 _STATE = "state.npz"
@@ -34,6 +35,7 @@ class SearchStage:
     options = SearchOptions
     reads = ("network", "data", "space")
     makes = (records.FRONT,)
+    spreads = True
 
     def needs(self, run: Run) -> tuple[str, ...]:
         """What the chosen objectives read.
@@ -68,7 +70,7 @@ class SearchStage:
         options = run.options(SearchOptions)
         objectives = (run.registry.objectives[name] for name in options.objectives)
         each = sum(one.seconds(run) for one in objectives if isinstance(one, Costed))
-        return each * options.population * (1 + _generations(options))
+        return each * options.population * (1 + _generations(options)) / run.ranks.size
 
     def scaled(self, run: Run, share: float) -> Mapping[str, int]:
         """A smaller population and fewer generations, by the same factor."""
@@ -85,11 +87,15 @@ class SearchStage:
         Raises:
             RecipeError: a setting that cannot work here, by its key.
         """
+        if not run.ranks.is_first:
+            help_search(_evaluators(run), run.space, run.ranks)
+            return ()
         try:
             search, state = self._searched(run)
         except SettingError as error:
             raise _error(run, error.key, error.problem) from None
         front_of(run, search, state).write(run.path(records.FRONT))
+        end_search(run.ranks)
         return ()
 
     def so_far(self, scratch: Path) -> str:
@@ -117,13 +123,17 @@ def _generations(options: SearchOptions) -> int:
     return options.generations or generations_of(options.algorithm)
 
 
+def _evaluators(run: Run) -> Mapping[str, Evaluator]:
+    """The recipe's objectives, opened; every process of the run opens them in one order."""
+    return {name: run.registry.objectives[name].open(run) for name in run.options(SearchOptions).objectives}
+
+
 def _search(run: Run, options: SearchOptions) -> Generations:
-    objectives = run.registry.objectives
     plain = options.algorithm == "plain"
     return make(
         options.algorithm,
         run.space,
-        {name: objectives[name].open(run) for name in options.objectives},
+        spread(_evaluators(run), run.ranks),
         population=options.population,
         generations=options.generations,
         variant=options.variant,

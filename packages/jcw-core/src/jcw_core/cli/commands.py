@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from jcw_core.recipe.recipe import Recipe
+    from jcw_core.run.context import Context
     from jcw_core.run.time_limit import TimeLimit
 
 
@@ -43,14 +44,32 @@ def run(
     A run that was interrupted continues where it stopped; finished stages are skipped while their
     inputs stay the same.
     """
+    from jcw_core.cli.together import joined
+    from jcw_core.recipe.recipe import load_recipe
+    from jcw_core.run.context import Context
+    from jcw_core.run.directory import RunDirectory
+    from jcw_core.run.pipeline import run as run_stages
+    from jcw_core.run.same_data import require_same_data
+    from jcw_core.run.time_limit import with_settings
+
+    with joined(registry) as ranks:
+        given = _given(overrides)
+        read = load_recipe(recipe, registry, given)
+        context = Context(read, registry, RunDirectory(runs / _run_name(read, recipe)), ranks=ranks)
+        require_same_data(context)
+        if ranks.is_first:
+            _run(context, until, overrides, dry_run)
+        elif not dry_run:
+            settings = ranks.first(dict[str, int])
+            run_stages(with_settings(context, {**given, **settings}) if settings else context, until)
+
+
+def _run(context: Context, until: str, overrides: tuple[str, ...], dry_run: bool) -> None:
+    """Run the stages, or list them, and tell the user; of several processes the first does so."""
     from jcw_core.cli.dry_run import print_plan
     from jcw_core.cli.progress import TerminalProgress
     from jcw_core.errors import continues_from
-    from jcw_core.options import assignment
-    from jcw_core.recipe.recipe import load_recipe
     from jcw_core.run.checks import check
-    from jcw_core.run.context import Context
-    from jcw_core.run.directory import RunDirectory
     from jcw_core.run.origin import remember_recipe
     from jcw_core.run.pipeline import StageEvent, plan
     from jcw_core.run.pipeline import run as run_stages
@@ -58,17 +77,16 @@ def run(
     from jcw_core.run.time_limit import cut_to_time
     from jcw_core.space.whole import fixed_layers, in_words, unpruned_layers
 
-    given = dict(assignment(text, "--set", "TABLE.KEY") for text in overrides)
-    read = load_recipe(recipe, registry, given)
-    directory = RunDirectory(runs / _run_name(read, recipe))
-    context = Context(read, registry, directory)
+    read, registry, directory = context.recipe, context.registry, context.directory
+    given, settings = _given(overrides), dict[str, int]()
     for found in check(context, plan(context, until)):
         note(f"note: {found}")
     limit = cut_to_time(context, until, given) if read.run.time else None
     if limit is not None:
         context = limit.context
         note(f"note: {_in_words(limit)}")
-        overrides += tuple(f"{key}={value}" for key, value in limit.settings.items())
+        settings = dict(limit.settings)
+        overrides += tuple(f"{key}={value}" for key, value in settings.items())
     stages = plan(context, until)
     if dry_run:
         print_plan(context, stages)
@@ -76,6 +94,7 @@ def run(
         for line in in_words(fixed, unpruned_layers(context.network)):
             echo(f"kept whole: {line}")
         return
+    context.ranks.first(lambda: settings)
     with (
         continues_from(directory.root),
         TerminalProgress() as progress,
@@ -85,7 +104,7 @@ def run(
 
         def tell(event: StageEvent) -> None:
             if event.state == "started":  # not before: a recipe that is refused leaves the run as it was
-                remember_recipe(directory, recipe, overrides)
+                remember_recipe(directory, read.path, overrides)
                 if limit is not None:
                     limit.keep()
             note_standing(event)
@@ -97,6 +116,13 @@ def run(
     page = directory.path("report.html")
     made, place = ("report", page) if until == "report" else ("run", directory.root)
     echo(f"{made}: {place.absolute()}")
+
+
+def _given(overrides: tuple[str, ...]) -> Mapping[str, Any]:
+    """Values by ``"table.key"`` that ``--set`` gives."""
+    from jcw_core.options import assignment
+
+    return dict(assignment(text, "--set", "TABLE.KEY") for text in overrides)
 
 
 def _in_words(limit: TimeLimit) -> str:

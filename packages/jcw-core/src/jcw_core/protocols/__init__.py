@@ -10,7 +10,7 @@ from jcw_core.protocols.models import Backbone, Exporter, StoresWeights, WeightT
 from jcw_core.protocols.planning import Advising, Checking, Costed, Planning, Scaling, Showing
 from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run, Summarizing
 from jcw_core.protocols.search import Evaluator, Exact, Reevaluating, Selection
-from jcw_core.protocols.stages import Delegating, Progress, Stage
+from jcw_core.protocols.stages import Delegating, Progress, Spreading, Stage
 
 __all__ = [
     "Advising",
@@ -43,6 +43,7 @@ __all__ = [
     "Scaling",
     "Selection",
     "Showing",
+    "Spreading",
     "Stage",
     "StoresWeights",
     "Summarizing",

@@ -15,6 +15,7 @@ from jcw_core.protocols.devices import Device, DevicePlugin
 from jcw_core.protocols.importance import Importance
 from jcw_core.protocols.models import Backbone, Exporter
 from jcw_core.protocols.search import Evaluator, Selection
+from jcw_core.ranks import Ranks
 from jcw_core.recipe.recipe import Recipe
 from jcw_core.space.space import SearchSpace
 
@@ -34,6 +35,10 @@ class Run(Protocol):
     @property
     def registry(self) -> Plugins:
         """The plugins that are installed."""
+
+    @property
+    def ranks(self) -> Ranks:
+        """The processes that work on the run, of which the first alone writes files."""
 
     @property
     def network(self) -> Network:

@@ -62,6 +62,19 @@ class Delegating(Protocol):
         """Recipe tables or keys that change what those plugins do, beside its own ``reads``."""
 
 
+@runtime_checkable
+class Spreading(Protocol):
+    """What a ``Stage`` may have besides: ``spreads = True`` where all processes of a run work on it together.
+
+    ``run`` is then called in each of them, and writes files in the first alone (``Run.ranks``). Other stages run in the
+    first while the others wait.
+    """
+
+    @property
+    def spreads(self) -> bool:
+        """True where it does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a stage has come.

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from jcw_core.backbones.family import WIDTHS
 from jcw_core.errors import PluginError, RecipeError
@@ -36,6 +36,10 @@ class RunOptions:
         low=0,
         high=1024,
         help="threads beside these that read and change images before a training wants them",
+    )
+    accelerator: Literal["auto", "cpu", "cuda"] = option(
+        "auto",
+        help="what trains: a GPU in bf16 where torch has one, the processor, or a GPU and nothing else",
     )
     time: str = option(
         "",

@@ -15,6 +15,7 @@ from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_core.network.shrink import Weights
 from jcw_core.protocols import Dataset, Device, Progress
+from jcw_core.ranks import Ranks
 from jcw_core.recipe.recipe import Recipe
 from jcw_core.registry import Registry
 from jcw_core.run.directory import RunDirectory
@@ -33,6 +34,7 @@ class Context:
         registry: where plugins are looked up.
         directory: where files go.
         source: the recipe's network, where it has been read already.
+        ranks: the processes that work on it; this one alone by default.
     """
 
     def __init__(
@@ -41,10 +43,12 @@ class Context:
         registry: Registry,
         directory: RunDirectory,
         source: Network | Model | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.recipe = recipe
         self.registry = registry
         self.directory = directory
+        self.ranks = ranks or Ranks()
         self._datasets: dict[str, Dataset] = {}
         self._given = source
 
@@ -162,5 +166,6 @@ class Context:
         return np.random.default_rng([self.recipe.run.seed, *words])
 
     def progress(self, stage: str, unit: str, done: int, total: int, detail: str = "") -> None:
-        """Tell every listener how far ``stage`` has come."""
-        self.registry.progress(Progress(stage, unit, done, total, detail))
+        """Tell every listener how far ``stage`` has come, as the first process sees it."""
+        if self.ranks.is_first:
+            self.registry.progress(Progress(stage, unit, done, total, detail))

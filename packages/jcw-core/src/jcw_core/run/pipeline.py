@@ -12,7 +12,7 @@ from jcw_core.logs import logger
 from jcw_core.names import is_path_inside
 from jcw_core.network.graph import Network
 from jcw_core.network.shrink import Weights
-from jcw_core.protocols import Delegating, Stage
+from jcw_core.protocols import Delegating, Spreading, Stage
 from jcw_core.providers import installed_version
 from jcw_core.recipe.recipe import canonical, paths_in
 from jcw_core.run.checks import PendingChecks
@@ -80,13 +80,17 @@ def run(
     """Run the stages that lead to ``until``.
 
     Args:
-        context: the run; its directory is locked until the end.
+        context: the run; its directory is locked until the end. Of several processes the first decides what is done,
+            writes and notifies, and calls the others for the stages that spread.
         until: name of the last stage.
         notify: told when a stage starts, is skipped or ends.
 
     Raises:
         JcwError: from a stage. What was finished stays, and running again continues from there.
     """
+    if not context.ranks.is_first:
+        _help(context)
+        return
     stages = plan(context, until)
     names, checks = [stage.name for stage in stages], PendingChecks(context, stages)
 
@@ -109,12 +113,31 @@ def run(
                 _run_stage(context, stage, key)
                 notify(StageEvent(stage.name, "ended", index, len(stages)))
             check_after(stage.makes)
+        _call(context, "")
+
+
+def _help(context: Context) -> None:
+    """What the processes beside the first do: they work on the stages that it calls them for, until there are no more."""
+    while name := _call(context, ""):
+        _log.info("stage %s begins in process %d of %d", name, context.ranks.rank + 1, context.ranks.size)
+        context.registry.stages[name].run(context)
+        context.ranks.wait()
+
+
+def _call(context: Context, stage: str) -> str:
+    """The stage for which the first process calls the others."""
+    return context.ranks.first(lambda: stage)
 
 
 def _run_stage(context: Context, stage: Stage, key: str) -> None:
     context.directory.claim_scratch(stage.name, key)
+    spreads = isinstance(stage, Spreading) and stage.spreads
+    if spreads:
+        _call(context, stage.name)
     with stopwatch(context.scratch(stage.name)) as seconds:
         outputs = (*stage.makes, *stage.run(context))
+        if spreads:  # before what the others may still read is put away
+            context.ranks.wait()
     outside = [name for name in outputs if not is_path_inside(name)]
     if outside:
         raise JcwError(
@@ -138,8 +161,9 @@ def _inputs_key(context: Context, stage: Stage) -> str:
     if isinstance(stage, Delegating):
         read += stage.plugins_read(context)
     tables = {name: context.recipe.table(name) for name in read if name}
-    # Where a run lies changes nothing in it, nor how many threads read its images; a time changes other keys.
-    tables["run"] = replace(context.recipe.run, name="", workers=0, time="")
+    # Where a run lies changes nothing in it, nor how many threads read its images, and it may go on where there is a GPU or
+    # none; a time changes other keys.
+    tables["run"] = replace(context.recipe.run, name="", workers=0, time="", accelerator="auto")
     parts = {name: canonical(options) for name, options in tables.items()}
     if "network" in tables and context.recipe.network.module:
         parts["module"] = _fingerprint(context.network, context.weights or {})

@@ -57,7 +57,7 @@ def cut_to_time(context: Context, until: str, given: Mapping[str, Any]) -> TimeL
     kept = _kept(context, key)
     if kept is not None:
         settings, seconds = kept
-        return TimeLimit(_with(context, {**given, **settings}), settings, seconds, key)
+        return TimeLimit(with_settings(context, {**given, **settings}), settings, seconds, key)
     stages = [stage for stage in plan(context, until) if isinstance(stage, Scaling)]
     return _cut(context, stages, given, key)
 
@@ -85,14 +85,14 @@ def _cut(context: Context, stages: Sequence[Scaling], given: Mapping[str, Any], 
         if found == settings:
             hurry *= _HURRY
         else:
-            settings, context = found, _with(context, {**given, **found})
+            settings, context = found, with_settings(context, {**given, **found})
     return TimeLimit(context, settings, sum(stage.seconds(context) for stage in stages), key)
 
 
-def _with(context: Context, settings: Mapping[str, Any]) -> Context:
+def with_settings(context: Context, settings: Mapping[str, Any]) -> Context:
     """The same run with other settings."""
     recipe = load_recipe(context.recipe.path, context.registry, settings)
-    changed = Context(recipe, context.registry, context.directory)
+    changed = Context(recipe, context.registry, context.directory, ranks=context.ranks)
     changed.share_images(context)
     return changed
 
@@ -101,5 +101,5 @@ def _key(context: Context) -> str:
     """Fingerprint of what times depend on: all of the recipe but its device, and where the run lies."""
     recipe = context.recipe
     tables = {name: recipe.table(name) for name in ("network", "data", "space", *recipe.stages)}
-    tables["run"] = replace(recipe.run, name="")
+    tables["run"] = replace(recipe.run, name="", accelerator="auto")
     return hashlib.sha256(canonical(tables).encode()).hexdigest()

@@ -13,6 +13,7 @@ from jcw_core.space.space import Population, SearchSpace
 from jcw_core.supernet.evaluation import score_subnetwork
 from jcw_core.supernet.options import SupernetOptions
 from jcw_core.supernet.sharing import load_supernet, train_on_population
+from jcw_core.training.accelerator import arithmetic_of
 from jcw_core.training.batches import EVALUATED, FixedImages, TrainingImages
 from jcw_core.training.module import Slimmable
 from jcw_core.training.precision import map_in_threads, threads
@@ -29,15 +30,16 @@ class SupernetEvaluator:
         self._run = run
         self._metric = metric
         self._options = run.options(SupernetOptions)
-        self._module = Slimmable(run.network, run.rng("supernet", "weights"))
+        self._arithmetic = arithmetic_of(run, self._options.arithmetic)
+        self._module = Slimmable(run.network, run.rng("supernet", "weights")).to(self._arithmetic.device)
         load_supernet(run, self._module)
         count, rng = self._options.calibration_images, run.rng("calibration")
-        self._calibration = FixedImages.drawn(run.dataset("train"), count, rng, self._options.arithmetic)
+        self._calibration = FixedImages.drawn(run.dataset("train"), count, rng, self._arithmetic)
         self._validation = self._held_out("validation")
 
     def _held_out(self, split: str) -> FixedImages:
         dataset = self._run.dataset(split)
-        return FixedImages(dataset, np.arange(len(dataset)), EVALUATED, self._options.arithmetic)
+        return FixedImages(dataset, np.arange(len(dataset)), EVALUATED, self._arithmetic)
 
     def begin_generation(self, population: Population, generation: int) -> bool:
         """Train on the population when the mode is ``per-generation``; old values then do not hold.
@@ -51,11 +53,11 @@ class SupernetEvaluator:
         load_supernet(run, self._module)
         folder = run.scratch("search")
         path = folder / f"supernet-{generation}-{zlib.crc32(population.tobytes()):08x}.safetensors"
-        for old in folder.glob("supernet-*.safetensors"):
+        for old in folder.glob("supernet-*.safetensors") if run.ranks.is_first else ():
             if old != path:
                 old.unlink()
         images = TrainingImages(
-            run.dataset("train"), options.augmentation, options.arithmetic, run.recipe.run.workers
+            run.dataset("train"), options.augmentation, self._arithmetic, run.recipe.run.workers
         )
         with threads(run.recipe.run.threads):
             train_on_population(
@@ -81,7 +83,7 @@ class SupernetEvaluator:
         self, space: SearchSpace, population: Population, batches: FixedImages
     ) -> NDArray[np.float64]:
         def value(row: NDArray[np.float64]) -> float:
-            architecture, arithmetic = space.architecture(row), self._options.arithmetic
+            architecture, arithmetic = space.architecture(row), self._arithmetic
             score = score_subnetwork(self._module, architecture, self._calibration, batches, arithmetic)
             return score.error if self._metric == "error" else score.loss
 

@@ -31,7 +31,8 @@ class SupernetObjective:
         """By a step of training: three parts, of which a network that is scored takes one."""
         options = run.options(SupernetOptions)
         pace = implementation("jcw_core.training.pace")
-        each: float = pace.seconds_per_image(run.network, options.arithmetic, 1)
+        arithmetic = implementation("jcw_core.training.accelerator").arithmetic_of(run, options.arithmetic)
+        each: float = pace.seconds_per_image(run.network, arithmetic, 1)
         count = len(run.dataset("validation")) + options.calibration_images
         return DRAWN * each / 3 * count / run.recipe.run.threads
 

@@ -15,6 +15,7 @@ from jcw_core.supernet.draws import Draws
 from jcw_core.supernet.options import SupernetOptions, search_variant
 from jcw_core.supernet.post_training import ordered_weights
 from jcw_core.training import checkpoint
+from jcw_core.training.accelerator import arithmetic_of
 from jcw_core.training.batches import TrainingImages
 from jcw_core.training.loop import EpochReport, Method, Subnetworks, Training
 from jcw_core.training.module import Slimmable
@@ -38,28 +39,30 @@ class Sharing(Method):
 
 
 def train_supernet(run: Run) -> None:
-    """Train on random architectures and write ``supernet.safetensors``."""
+    """Train on random architectures and write ``supernet.safetensors``; all processes of the run call this."""
     options = run.options(SupernetOptions)
-    module = Slimmable(run.network, run.rng("supernet", "weights"))
+    arithmetic = arithmetic_of(run, options.arithmetic)
+    module = Slimmable(run.network, run.rng("supernet", "weights")).to(arithmetic.device)
     if options.init == "pretrained":
         module.load_weights(ordered_weights(run))
-    images = TrainingImages(
-        run.dataset("train"), options.augmentation, options.arithmetic, run.recipe.run.workers
-    )
+    images = TrainingImages(run.dataset("train"), options.augmentation, arithmetic, run.recipe.run.workers)
     draws = Draws(run.space, search_variant(run.recipe), options.draws, options.channel_epochs)
     with threads(run.recipe.run.threads):
         Training(
             module,
             images,
             options.training(options.shared_epochs),
-            options.arithmetic,
+            arithmetic,
             rng=lambda epoch: run.rng("supernet", epoch),
             path=run.scratch("supernet") / "epoch.safetensors",
             report=lambda epoch: run.progress(
                 "supernet", "epoch", epoch.done, epoch.total, f"loss {epoch.loss:.3f}, {epoch.seconds:.1f} s"
             ),
             method=Sharing(draws),
+            ranks=run.ranks,
         ).run()
+    if not run.ranks.is_first:
+        return
     # Options that only the search reads (calibration, generations) change the file too, so that a
     # search with other options is not taken for finished.
     metadata = {"network": run.network.name, "options": canonical(options)}
@@ -75,17 +78,18 @@ def train_on_population(
     path: Path,
     report: Callable[[EpochReport], None],
 ) -> None:
-    """Train on the architectures of one generation, from the weights that ``module`` has."""
+    """Train on the architectures of one generation, from the weights that ``module`` has; all processes call this."""
     options = run.options(SupernetOptions)
     Training(
         module,
         images,
         options.training(options.epochs - options.shared_epochs),
-        options.arithmetic,
+        arithmetic_of(run, options.arithmetic),
         rng=lambda epoch: run.rng("supernet", "generation", generation, epoch),
         path=path,
         report=report,
         method=Sharing(Draws(run.space, rule=options.draws, population=population)),
+        ranks=run.ranks,
     ).run()
 
 

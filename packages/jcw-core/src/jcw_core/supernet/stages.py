@@ -12,6 +12,7 @@ from jcw_core.training.extra import implementation, require
 
 if TYPE_CHECKING:
     from jcw_core.protocols import Run
+    from jcw_core.training.options import Arithmetic
 
 
 class SupernetStage:
@@ -22,10 +23,13 @@ class SupernetStage:
     options = SupernetOptions
     reads = ("run", "network", "data", "space")
     makes = (SUPERNET,)
+    spreads = True
 
     def needs(self, run: Run) -> tuple[str, ...]:
         """It needs no other stage, but torch and what the recipe names: better said before a run begins than in its middle."""
         require()
+        if run.recipe.run.accelerator == "cuda":
+            _arithmetic(run)
         options = run.options(SupernetOptions)
         try:
             if options.orders_channels:
@@ -70,11 +74,10 @@ class SupernetStage:
 
     def run(self, run: Run) -> Sequence[str]:
         """Train, or collect what pruning after training needs, and write ``supernet.safetensors``."""
-        supernet = implementation("jcw_core.supernet.sharing")
-        if run.options(SupernetOptions).mode == "post-training":
+        if run.options(SupernetOptions).mode != "post-training":
+            implementation("jcw_core.supernet.sharing").train_supernet(run)
+        elif run.ranks.is_first:
             implementation("jcw_core.supernet.post_training").build_database(run)
-        else:
-            supernet.train_supernet(run)
         return ()
 
 
@@ -82,5 +85,12 @@ def _whole(run: Run) -> float:
     """Seconds of all epochs, if each step trained the whole network once."""
     options = run.options(SupernetOptions)
     pace = implementation("jcw_core.training.pace")
-    each: float = pace.seconds_per_image(run.network, options.arithmetic, run.recipe.run.threads)
-    return each * options.shared_epochs * len(run.dataset("train"))
+    each: float = pace.seconds_per_image(run.network, _arithmetic(run), run.recipe.run.threads)
+    return each * options.shared_epochs * len(run.dataset("train")) / run.ranks.size
+
+
+def _arithmetic(run: Run) -> Arithmetic:
+    """How the supernet computes; a ``RecipeError`` where that is on a GPU and there is none."""
+    asked = run.options(SupernetOptions).arithmetic
+    found: Arithmetic = implementation("jcw_core.training.accelerator").arithmetic_of(run, asked)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from math import ceil, prod
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from jcw_core.datasets.split import normalise
 from jcw_core.errors import DataError
 from jcw_core.protocols import Augmenting, Dataset
+from jcw_core.ranks import Ranks
 from jcw_core.training.ahead import ahead
 from jcw_core.training.options import Arithmetic, Augmentation
 
@@ -33,7 +35,7 @@ class TrainingImages:
     Args:
         dataset: where they come from; read once when its pixels fit in memory and it makes no changes of its own.
         augmentation: changes beside those that the dataset makes.
-        arithmetic: memory layout of the batches.
+        arithmetic: memory layout and device of the batches.
         workers: threads that make batches ahead of what takes them; 0 to make each when it is wanted. Batches are
             the same for any number.
     """
@@ -62,31 +64,65 @@ class TrainingImages:
             )
         return len(self._labels) // batch_size
 
-    def epoch(self, batch_size: int, rng: np.random.Generator, first: int = 0) -> Iterator[Batch]:
-        """The batches of one epoch from ``first`` on; everything random comes from ``rng``."""
-        order, steps = rng.permutation(len(self._labels)), self.steps(batch_size)
-        parts = order[: steps * batch_size].reshape(steps, batch_size)
-        # A generator for each batch, so that it does not matter which is made first.
-        drawn = zip(parts, rng.spawn(steps), strict=True)
-        return ahead(self._batch, islice(drawn, first, None), self._workers)
+    def epoch(
+        self, batch_size: int, rng: np.random.Generator, ranks: Ranks | None = None, first: int = 0
+    ) -> Iterator[Batch]:
+        """The batches of one epoch; everything random comes from ``rng``.
 
-    def _batch(self, drawn: tuple[NDArray[np.intp], np.random.Generator]) -> Batch:
-        indices, rng = drawn
+        Args:
+            batch_size: images of a batch, in all processes together.
+            rng: the same in all of them.
+            ranks: the processes that share each batch, of which this one gets its part; parts differ by one image at
+                most, and together are the batch that one process would get.
+            first: the batch to begin with.
+
+        Raises:
+            DataError: fewer images than a batch, or fewer images in a batch than processes.
+        """
+        ranks = ranks or Ranks()
+        order, steps = rng.permutation(len(self._labels)), self.steps(batch_size)
+        if batch_size < ranks.size:
+            raise DataError(
+                f"a batch of {batch_size} gives {ranks.size} processes less than an image each; raise batch_size, or "
+                "start fewer"
+            )
+        parts = order[: steps * batch_size].reshape(steps, batch_size)
+        own = np.array_split(np.arange(batch_size), ranks.size)[ranks.rank]
+        # A generator for each batch, so that it does not matter which is made first.
+        drawn = islice(zip(parts, rng.spawn(steps), strict=True), first, None)
+        return ahead(partial(self._batch, own), drawn, self._workers)
+
+    def _batch(self, own: NDArray[np.intp], drawn: tuple[NDArray[np.intp], np.random.Generator]) -> Batch:
+        """The images ``own``, by their places in the batch."""
+        batch, rng = drawn
+        indices = batch[own]
         if self._augmented is not None:
-            pixels = self._augmented(indices, rng)
+            # A generator for each image, so that it does not matter who has the others.
+            generators = rng.spawn(len(batch))
+            changed = [self._augmented(batch[i : i + 1], generators[i]) for i in own]
+            pixels = np.concatenate(changed)
         else:
             pixels = self._dataset.images(indices) if self._pixels is None else self._pixels[indices]
-        changed = augment(pixels, self._augmentation, rng)
-        return to_tensor(changed, self._dataset, self._arithmetic), torch.from_numpy(self._labels[indices])
+        pixels = augment(pixels, self._augmentation, rng, own, len(batch))
+        labels = torch.from_numpy(self._labels[indices]).to(self._arithmetic.device)
+        return to_tensor(pixels, self._dataset, self._arithmetic), labels
 
 
 def augment(
-    pixels: NDArray[np.uint8], augmentation: Augmentation, rng: np.random.Generator
+    pixels: NDArray[np.uint8],
+    augmentation: Augmentation,
+    rng: np.random.Generator,
+    places: NDArray[np.intp] | None = None,
+    drawn: int | None = None,
 ) -> NDArray[np.uint8]:
     """Crop at random after padding, and mirror half of the images.
 
     Args:
         pixels: (n, channels, height, width).
+        augmentation: what is changed.
+        rng: what is random comes from it.
+        places: (n,) where in a batch the images stand; 0 to n - 1 by default.
+        drawn: images in that batch, for all of which numbers are drawn; n by default.
 
     Returns:
         an array of the same shape.
@@ -95,10 +131,11 @@ def augment(
     if not padding and not augmentation.flip:
         return pixels
     count, _, height, width = pixels.shape
-    top, left = rng.integers(0, 2 * padding + 1, (2, count, 1))
+    drawn, own = count if drawn is None else drawn, slice(None) if places is None else places
+    top, left = rng.integers(0, 2 * padding + 1, (2, drawn, 1))[:, own]
     rows, columns = top + np.arange(height), left + np.arange(width)
     if augmentation.flip:
-        columns = np.where(rng.random((count, 1)) < 0.5, columns[:, ::-1], columns)
+        columns = np.where(rng.random((drawn, 1))[own] < 0.5, columns[:, ::-1], columns)
     padded = np.pad(pixels, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     image = np.arange(count)[:, None, None]
     # The channel axis moves last because the indices around it are arrays.
@@ -106,8 +143,8 @@ def augment(
 
 
 def to_tensor(pixels: NDArray[np.uint8], dataset: Dataset, arithmetic: Arithmetic) -> Tensor:
-    """Normalise (n, channels, height, width) pixels and lay them out for the arithmetic."""
-    images = torch.from_numpy(np.ascontiguousarray(normalise(pixels, dataset)))
+    """Normalise (n, channels, height, width) pixels and lay them out for the arithmetic, on its device."""
+    images = torch.from_numpy(np.ascontiguousarray(normalise(pixels, dataset))).to(arithmetic.device)
     if not arithmetic.channels_last:
         return images
     _, channels, height, width = images.shape
@@ -125,7 +162,7 @@ class FixedImages(Sequence[Batch]):
         indices: which, (n,).
         batch_size: images per batch at most. Batches differ by one image at most, because a last one of
             a single image would have no variance.
-        arithmetic: memory layout.
+        arithmetic: memory layout and device.
     """
 
     def __init__(
@@ -139,7 +176,7 @@ class FixedImages(Sequence[Batch]):
 
     def _load(self, chunk: NDArray[np.intp]) -> Batch:
         images = to_tensor(self._dataset.images(chunk), self._dataset, self._arithmetic)
-        return images, torch.from_numpy(self._dataset.labels[chunk])
+        return images, torch.from_numpy(self._dataset.labels[chunk]).to(self._arithmetic.device)
 
     def __len__(self) -> int:
         return len(self._chunks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 
@@ -15,6 +15,8 @@ from jcw_core.errors import DataError
 from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.operations import LAYERS, dilation_of, integer, pair, sides
+from jcw_core.ranks import Ranks
+from jcw_core.training import together
 
 Tensors = Mapping[str, Tensor]
 
@@ -31,10 +33,12 @@ class BatchNorm:
             the batch and record nothing.
         momentum: weight of the batch when it is recorded into ``statistics``; None to use
             ``statistics`` as they are.
+        ranks: the processes that have the batch, each a part of it; this one alone by default.
     """
 
     statistics: Tensors | None = None
     momentum: float | None = None
+    ranks: Ranks = field(default_factory=Ranks)
 
     def __call__(self, node: Node, tensors: Tensors, value: Tensor) -> Tensor:
         """Normalise (n, channels, height, width).
@@ -43,7 +47,8 @@ class BatchNorm:
             DataError: the statistics of a batch are wanted, and it has one value per channel.
         """
         training = self.statistics is None or self.momentum is not None
-        if training and value.numel() == value.shape[1]:
+        alone = self.ranks.size == 1
+        if training and alone and value.numel() == value.shape[1]:
             raise DataError(
                 f"batch norm {node.name!r} works on 1 x 1 planes and got a batch of one image, "
                 "which has no variance; give it two images or more"
@@ -52,16 +57,17 @@ class BatchNorm:
         if self.statistics is not None:
             mean = self.statistics[f"{node.name}.running_mean"]
             variance = self.statistics[f"{node.name}.running_var"]
-        return F.batch_norm(
-            value,
-            mean,
-            variance,
-            tensors[f"{node.name}.weight"],
-            tensors[f"{node.name}.bias"],
-            training=training,
-            momentum=self.momentum or 0.0,
-            eps=float(node.attributes["eps"]),  # type: ignore[arg-type]
-        )
+        weight, bias = tensors[f"{node.name}.weight"], tensors[f"{node.name}.bias"]
+        eps, momentum = float(node.attributes["eps"]), self.momentum or 0.0  # type: ignore[arg-type]
+        if alone or not training:
+            return F.batch_norm(
+                value, mean, variance, weight, bias, training=training, momentum=momentum, eps=eps
+            )
+        value, *found = together.batch_norm(value, weight, bias, eps, self.ranks)
+        for running, of_batch in zip((mean, variance), found, strict=True):
+            if running is not None:
+                running.lerp_(of_batch.to(running.dtype), momentum)
+        return value
 
 
 def execute(
@@ -138,8 +144,8 @@ def _weighted(node: Node, tensors: Tensors, value: Tensor) -> Tensor:
     windows = zip(value.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     # In bf16 oneDNN does not set the gradients of weights that meet nothing but padding: they are what was in memory
     # before; and its gradients of grouped convolutions take two to six times as long as in fp32 (torch 2.13).
-    slow = groups > 1 and torch.is_grad_enabled()
-    if slow or any(_leaves_out(*window) for window in windows):
+    slow, on_cpu = groups > 1 and torch.is_grad_enabled(), value.device.type == "cpu"
+    if on_cpu and (slow or any(_leaves_out(*window) for window in windows)):
         with torch.autocast("cpu", enabled=False):
             return F.conv2d(value.to(weight.dtype), weight, bias, stride, padding, dilation, groups)
     return F.conv2d(value, weight, bias, stride, padding, dilation, groups)

@@ -23,13 +23,16 @@ from torch import Tensor
 from jcw_core.errors import FormatError, JcwError
 from jcw_core.logs import logger
 from jcw_core.network.architecture import Architecture
+from jcw_core.ranks import Ranks
 from jcw_core.training import checkpoint
+from jcw_core.training.accelerator import within_memory
 from jcw_core.training.batches import Batch, TrainingImages
 from jcw_core.training.divergence import bad_gradient, bad_output, bad_state
 from jcw_core.training.module import Slimmable
 from jcw_core.training.optimizer import WeightAverage, learning_rate, momenta, sgd
 from jcw_core.training.options import Arithmetic, TrainingOptions
 from jcw_core.training.precision import computing
+from jcw_core.training.together import share_gradients
 
 Subnetworks = Sequence[Architecture | None]
 """What one step trains; None is the whole network. The first learns from the labels, the others from
@@ -111,7 +114,7 @@ class Training:
     """One stretch of training.
 
     Args:
-        module: changed in place.
+        module: changed in place, on the device of ``arithmetic``.
         images: training images.
         options: of SGD.
         arithmetic: precision.
@@ -121,6 +124,8 @@ class Training:
         method: what is trained beside plain SGD.
         stop: when set by another thread, training raises ``Stopped`` at its next step.
         criterion: in place of the cross-entropy of the whole network; None for that.
+        ranks: the processes that train the module together, each on its part of every batch; the first alone writes
+            the checkpoint, which any number of processes goes on from. Losses and weights are those of one process.
     """
 
     module: Slimmable
@@ -133,6 +138,7 @@ class Training:
     method: Method = field(default_factory=Method)
     stop: Event = field(default_factory=Event)
     criterion: Criterion | None = None
+    ranks: Ranks = field(default_factory=Ranks)
 
     def run(self) -> None:
         """Train to the end, from the checkpoint if there is one.
@@ -150,11 +156,16 @@ class Training:
             **_prefixed("average", average.state()),
             **_prefixed("method", self.method.state()),
         }
-        at = self._resume(state)
+        # The others need not see the files of the first.
+        at = self.ranks.first(lambda: self._resume(state))
+        for tensor in state.values():
+            self.ranks.copy(tensor)
+        self.module.trained_by = self.ranks
         self.module.train()
         while at.epochs < self.options.epochs:
             began = time.perf_counter()
-            loss = self._epoch(at, optimizer, average, state)
+            with within_memory(self.options.batch_size, self.ranks.size):
+                loss = self._epoch(at, optimizer, average, state)
             self.method.end_epoch(at.epochs)
             at = Position(at.epochs + 1)
             self._save(state, at)
@@ -178,6 +189,8 @@ class Training:
         return at
 
     def _save(self, state: dict[str, Tensor], at: Position) -> None:
+        if not self.ranks.is_first:
+            return
         checkpoint.save(self.path, state, asdict(at))
         _log.debug(
             "%d of %d epochs and %d steps: wrote %s", at.epochs, self.options.epochs, at.steps, self.path
@@ -194,7 +207,7 @@ class Training:
         epoch, rng, size = at.epochs, self.rng(at.epochs), self.options.batch_size
         steps, total, saved = self.images.steps(size), at.loss, time.perf_counter()
         every = self.method.subnetworks(epoch, steps, rng)
-        batches = self.images.epoch(size, rng, at.steps)
+        batches = self.images.epoch(size, rng, self.ranks, at.steps)
         subnetworks = islice(every, at.steps, None)
         for step, batch in enumerate(batches, start=at.steps):
             if self.stop.is_set():
@@ -203,6 +216,7 @@ class Training:
                 group["lr"] = learning_rate(self.options, epoch + step / steps)
             optimizer.zero_grad(set_to_none=False)
             total += self._backward(batch, next(subnetworks), epoch)
+            share_gradients(self.module, self.ranks)
             self.method.adjust_gradients()
             self._require(bad_gradient(self.module), epoch)
             optimizer.step()
@@ -232,8 +246,12 @@ class Training:
         return losses[0]
 
     def _descend(self, loss: Tensor, images: Tensor, architecture: Architecture | None, epoch: int) -> float:
-        """Add the gradients of a loss; its value is returned."""
-        value = loss.item()
+        """Add the gradients of a loss, the mean over this process's images; its value for the whole batch is returned."""
+        if self.ranks.size > 1:
+            loss = loss * (len(images) / self.options.batch_size)
+        whole = loss.detach().clone()
+        self.ranks.add(whole)
+        value = whole.item()
         if not math.isfinite(value):
             self._require(bad_output(self.module, images, architecture, self.arithmetic), epoch)
         loss.backward()  # type: ignore[no-untyped-call]

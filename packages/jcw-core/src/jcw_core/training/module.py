@@ -16,6 +16,7 @@ from jcw_core.network.channel_groups import couple
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.operations import CONVOLUTIONS, integer
 from jcw_core.network.shrink import Weights
+from jcw_core.ranks import Ranks
 from jcw_core.training.execution import BatchNorm, execute
 from jcw_core.training.masks import density_mask
 
@@ -40,6 +41,8 @@ class Slimmable(nn.Module):
 
     def __init__(self, network: Network, rng: np.random.Generator) -> None:
         super().__init__()
+        self.trained_by = Ranks()
+        """The processes that train it together, over which batch norm takes its statistics."""
         self._network = network
         for name, shape in network.parameter_shapes.items():
             holder, key = self._holder(name)
@@ -118,7 +121,7 @@ class Slimmable(nn.Module):
         coupling = couple(self._network)
         if len(coupling.layout[node]) == 1:
             return tensor.narrow(axis, 0, coupling.channels(node, architecture.widths))
-        index = torch.from_numpy(coupling.kept(node, architecture.widths))
+        index = torch.from_numpy(coupling.kept(node, architecture.widths)).to(tensor.device)
         return tensor if len(index) == tensor.shape[axis] else tensor.index_select(axis, index)
 
     def forward(self, images: Tensor, architecture: Architecture | None = None) -> Tensor:
@@ -128,7 +131,8 @@ class Slimmable(nn.Module):
         records it. In evaluation mode a sub-network needs its own statistics: see ``calibration``.
         """
         if self.training:
-            norm = BatchNorm() if architecture else BatchNorm(self.statistics(), MOMENTUM)
+            statistics, momentum = (None, None) if architecture else (self.statistics(), MOMENTUM)
+            norm = BatchNorm(statistics, momentum, self.trained_by)
         elif architecture is None:
             norm = BatchNorm(self.statistics())
         else:
@@ -150,7 +154,9 @@ class Slimmable(nn.Module):
 
     def weights(self) -> dict[str, np.ndarray[Any, np.dtype[np.float32]]]:
         """Copies of all parameters and statistics as float32 arrays."""
-        return {name: tensor.detach().float().numpy().copy() for name, tensor in self.state_dict().items()}
+        return {
+            name: tensor.detach().float().cpu().numpy().copy() for name, tensor in self.state_dict().items()
+        }
 
 
 def _initial(network: Network, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Tensor:

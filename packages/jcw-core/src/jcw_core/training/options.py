@@ -51,7 +51,9 @@ class Arithmetic:
         precision: ``"bf16"`` runs convolutions in bfloat16, weights stay float32; ``"auto"`` does so on
             processors that have instructions for it, because elsewhere it is many times slower.
         channels_last: keep images as NHWC in memory.
+        device: of torch, where networks and batches are.
     """
 
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     channels_last: bool = False
+    device: str = "cpu"

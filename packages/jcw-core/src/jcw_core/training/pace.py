@@ -27,13 +27,15 @@ def seconds_per_image(network: Network, arithmetic: Arithmetic, count: int) -> f
 
     Args:
         network: at full width.
-        arithmetic: precision and memory layout.
+        arithmetic: precision, memory layout and device.
         count: threads, of which no more are used than there are processors: others would only wait.
     """
-    module = Slimmable(network, np.random.default_rng(0))
+    module = Slimmable(network, np.random.default_rng(0)).to(arithmetic.device)
     layout = torch.channels_last if arithmetic.channels_last else torch.contiguous_format
     most = min(max(round(_MACS / max(network.macs, 1)), _IMAGES[0]), _IMAGES[1])
-    images = torch.zeros(most, *network.input_shape).contiguous(memory_format=layout)
+    images = torch.zeros(most, *network.input_shape, device=arithmetic.device).contiguous(
+        memory_format=layout
+    )
     taken = []
     with threads(min(count, os.cpu_count() or 1)):
         for _ in range(3):
@@ -41,6 +43,8 @@ def seconds_per_image(network: Network, arithmetic: Arithmetic, count: int) -> f
             with computing(arithmetic):
                 loss = execute(network, module.subnetwork(), images, BatchNorm()).float().square().mean()
             loss.backward()  # type: ignore[no-untyped-call]
+            if images.is_cuda:
+                torch.cuda.synchronize(images.device)
             taken.append(time.perf_counter() - began)
     return min(taken[1:]) / most
 

@@ -22,7 +22,8 @@ def computing(arithmetic: Arithmetic) -> AbstractContextManager[None]:
     """Convolutions in the precision asked for."""
     # Casts are not cached: masked weights are new tensors at every step, and the cache is not thread-safe.
     bf16 = arithmetic.precision == "bf16" or (arithmetic.precision == "auto" and has_bf16())
-    return torch.autocast("cpu", torch.bfloat16, enabled=bf16, cache_enabled=False)
+    kind = torch.device(arithmetic.device).type
+    return torch.autocast(kind, torch.bfloat16, enabled=bf16, cache_enabled=False)
 
 
 @cache
