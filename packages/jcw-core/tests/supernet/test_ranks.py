@@ -39,7 +39,7 @@ def test_losses_weights_and_statistics_are_those_of_one_process(
         found = json.loads((two / f"rank{rank}" / "losses.json").read_text())[key]
         assert found == pytest.approx(losses, rel=1e-4)
     (expected, _), (found, note) = checkpoint.load(tmp_path / key), checkpoint.load(two / key)
-    assert note == {"epochs": 2}
+    assert note == {"epochs": 2, "steps": 0, "loss": 0.0}
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
 
 
