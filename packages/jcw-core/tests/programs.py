@@ -13,6 +13,7 @@ import pytest
 PACKAGES = {
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
     "adb": "adb",
+    "bash": "bash",
     "c++": "g++",
     "chromium": "chromium",
     "cmake": "cmake",
