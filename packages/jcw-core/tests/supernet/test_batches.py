@@ -14,8 +14,9 @@ from supernet_samples import Blobs
 
 from jcw_core.errors import DataError
 from jcw_core.protocols import Augmented
+from jcw_core.ranks import Ranks
 from jcw_core.training.ahead import ahead
-from jcw_core.training.batches import TrainingImages
+from jcw_core.training.batches import TrainingImages, to_tensor
 from jcw_core.training.options import Arithmetic, Augmentation
 
 
@@ -46,6 +47,44 @@ def test_batches_are_the_same_for_any_number_of_threads(dataset: Blobs) -> None:
     for workers in (1, 3):
         assert all(map(torch.equal, epoch(workers), expected))
     assert not any(map(torch.equal, epoch(0, seed=1), expected))
+
+
+@pytest.mark.parametrize("channels_last", [True, False])
+def test_mixed_images_are_so_much_of_one_and_the_rest_of_another(channels_last: bool) -> None:
+    dataset, arithmetic = Blobs(50), Arithmetic(channels_last=channels_last)
+    plain = to_tensor(dataset.images(np.arange(50)), dataset, arithmetic)
+    classes = torch.eye(len(dataset.classes))[dataset.labels]
+    images = TrainingImages(dataset, Augmentation(mixup=0.4), arithmetic)
+    for mixed, shares in images.epoch(8, np.random.default_rng(1)):
+        assert mixed.stride() == plain[:8].stride()
+        # One share for the whole batch: the larger part of an image that is mixed with one of another class.
+        (share,) = set(shares[(shares > 0).sum(1) == 2].amax(1).tolist())
+        for one in (share, 1 - share):
+            pairs = one * plain[:, None] + (1 - one) * plain
+            off = (mixed[:, None, None] - pairs).flatten(3).abs().amax(3)
+            found = [divmod(int(at), 50) for at in off.flatten(1).argmin(1)]
+            if off.flatten(1).amin(1).max() < 1e-5:
+                break
+        else:
+            pytest.fail("an image is none of two that are there")
+        expected = [one * classes[first] + (1 - one) * classes[second] for first, second in found]
+        torch.testing.assert_close(shares, torch.stack(expected))
+
+
+def test_processes_mix_what_one_would() -> None:
+    class Part(Ranks):
+        size = 3
+
+        def __init__(self, rank: int) -> None:
+            self.rank = rank
+
+    for dataset in (Blobs(50), Noisy(50)):
+        images = TrainingImages(dataset, Augmentation(2, True, mixup=0.3), Arithmetic())
+        whole = list(images.epoch(8, np.random.default_rng(0)))
+        parts = [list(images.epoch(8, np.random.default_rng(0), Part(rank))) for rank in range(3)]
+        for step, (pixels, shares) in enumerate(whole):
+            torch.testing.assert_close(torch.cat([part[step][0] for part in parts]), pixels, rtol=0, atol=0)
+            torch.testing.assert_close(torch.cat([part[step][1] for part in parts]), shares, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 4])

@@ -148,7 +148,7 @@ def test_a_training_that_was_killed_within_an_epoch_ends_as_one_that_was_not(
     dataset: Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, rule: Any, workers: int
 ) -> None:
     draws = Draws(SearchSpace.of(residual()), rule=rule)
-    images = TrainingImages(dataset, Augmentation(1, True), Arithmetic(), workers)
+    images = TrainingImages(dataset, Augmentation(1, True, mixup=0.3), Arithmetic(), workers)
     options = TrainingOptions(epochs=2, batch_size=40, lr=0.05, ema=0.9)
     losses: list[list[float]] = []
 

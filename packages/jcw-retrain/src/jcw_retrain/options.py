@@ -79,6 +79,12 @@ class RetrainOptions:
     lr_warmup_epochs: float = option(0.0, low=0.0, help="of pretraining: the learning rate rises from 0")
     crop_padding: int = option(0, low=0, high=64, help="pixels of padding before a random crop")
     flip: bool = option(False, help="mirror half of the images")
+    mixup: float = option(
+        0.0,
+        low=0.0,
+        high=10.0,
+        help="how much pairs of images are mixed, as the alpha of a Beta distribution; 0: none",
+    )
     calibration_images: int = option(
         1280, low=2, help="training images that set batch-norm statistics when weights were pruned"
     )
@@ -103,7 +109,7 @@ class RetrainOptions:
     @property
     def augmentation(self) -> Augmentation:
         """Random changes of the training images."""
-        return Augmentation(self.crop_padding, self.flip)
+        return Augmentation(self.crop_padding, self.flip, self.mixup)
 
 
 @dataclass(frozen=True, slots=True)

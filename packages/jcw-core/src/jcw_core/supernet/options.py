@@ -64,6 +64,12 @@ class SupernetOptions:
     )
     crop_padding: int = option(0, low=0, high=64, help="pixels of padding before a random crop")
     flip: bool = option(False, help="mirror half of the images")
+    mixup: float = option(
+        0.0,
+        low=0.0,
+        high=10.0,
+        help="how much pairs of images are mixed, as the alpha of a Beta distribution; 0: none",
+    )
     calibration_images: int = option(1280, low=2, help="training images that set batch-norm statistics")
     search_images: int | None = option(
         None, low=2, help="post-training: how many of these do so while the search estimates; all by default"
@@ -85,7 +91,7 @@ class SupernetOptions:
     @property
     def augmentation(self) -> Augmentation:
         """Random changes of its training images."""
-        return Augmentation(self.crop_padding, self.flip)
+        return Augmentation(self.crop_padding, self.flip, self.mixup)
 
     def training(self, epochs: int) -> TrainingOptions:
         """A stretch of ``epochs`` with these options."""

@@ -26,7 +26,7 @@ EVALUATED = 128
 """Images at a time in calibration and evaluation; larger batches fall out of the cache."""
 
 Batch = tuple[Tensor, Tensor]
-"""Normalised images (n, channels, height, width) and their classes (n,)."""
+"""Normalised images (n, channels, height, width), and their classes (n,), or what they have of each (n, classes)."""
 
 
 class TrainingImages:
@@ -95,17 +95,34 @@ class TrainingImages:
     def _batch(self, own: NDArray[np.intp], drawn: tuple[NDArray[np.intp], np.random.Generator]) -> Batch:
         """The images ``own``, by their places in the batch."""
         batch, rng = drawn
-        indices = batch[own]
+        device, alpha = self._arithmetic.device, self._augmentation.mixup
+        if not alpha:
+            labels = torch.from_numpy(self._labels[batch[own]]).to(device)
+            return self._changed(own, batch, rng), labels
+        share, others = rng.beta(alpha, alpha), rng.permutation(len(batch))[own]
+        # What the images of this process are mixed with may be in the parts of others.
+        places = np.union1d(own, others)
+        one, other = (torch.from_numpy(np.searchsorted(places, which)).to(device) for which in (own, others))
+        pairs = self._changed(places, batch, rng), self._shares(batch[places])
+        images, shares = (torch.lerp(values[other], values[one], share) for values in pairs)
+        return laid_out(images, self._arithmetic), shares
+
+    def _changed(self, places: NDArray[np.intp], batch: NDArray[np.intp], rng: np.random.Generator) -> Tensor:
+        """The images of some places in a batch, each changed at random as it would be with any others."""
+        indices = batch[places]
         if self._augmented is not None:
-            # A generator for each image, so that it does not matter who has the others.
             generators = rng.spawn(len(batch))
-            changed = [self._augmented(batch[i : i + 1], generators[i]) for i in own]
+            changed = [self._augmented(batch[i : i + 1], generators[i]) for i in places]
             pixels = np.concatenate(changed)
         else:
             pixels = self._dataset.images(indices) if self._pixels is None else self._pixels[indices]
-        pixels = augment(pixels, self._augmentation, rng, own, len(batch))
-        labels = torch.from_numpy(self._labels[indices]).to(self._arithmetic.device)
-        return to_tensor(pixels, self._dataset, self._arithmetic), labels
+        pixels = augment(pixels, self._augmentation, rng, places, len(batch))
+        return to_tensor(pixels, self._dataset, self._arithmetic)
+
+    def _shares(self, indices: NDArray[np.intp]) -> Tensor:
+        """What some images have of each class, (n, classes): all of one, or nothing of any where they have no labels."""
+        shares = self._labels[indices, None] == np.arange(len(self._dataset.classes))
+        return torch.from_numpy(shares.astype(np.float32)).to(self._arithmetic.device)
 
 
 def augment(
@@ -145,8 +162,13 @@ def augment(
 def to_tensor(pixels: NDArray[np.uint8], dataset: Dataset, arithmetic: Arithmetic) -> Tensor:
     """Normalise (n, channels, height, width) pixels and lay them out for the arithmetic, on its device."""
     images = torch.from_numpy(np.ascontiguousarray(normalise(pixels, dataset))).to(arithmetic.device)
+    return laid_out(images, arithmetic)
+
+
+def laid_out(images: Tensor, arithmetic: Arithmetic) -> Tensor:
+    """Images (n, channels, height, width) in the memory layout of the arithmetic."""
     if not arithmetic.channels_last:
-        return images
+        return images.contiguous()
     _, channels, height, width = images.shape
     strides = (channels * height * width, 1, width * channels, channels)
     # Strides written out, because torch leaves those of images of one channel as they are, and every

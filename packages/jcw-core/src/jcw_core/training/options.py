@@ -37,10 +37,18 @@ class TrainingOptions:
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """Random changes of training images: a crop after padding with black, and a mirror image."""
+    """Random changes of training images.
+
+    Args:
+        crop_padding: pixels of black around an image before as much as it had is cut out of it.
+        flip: mirror half of the images.
+        mixup: alpha of the Beta distribution from which a batch's share is drawn, by which each of its images is
+            mixed with another one, and their labels alike (Zhang et al. 2018); 0 for none.
+    """
 
     crop_padding: int = 0
     flip: bool = False
+    mixup: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
