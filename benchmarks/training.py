@@ -1,9 +1,10 @@
-"""What training costs: a supernet's step over a plain torch step, and images from files over images from memory.
+"""What training costs: a supernet's step over a plain torch step, images from files over images from memory, two
+processes over one.
 
 A step of the supernet draws widths and densities, cuts and masks the shared weights, and updates them; the plain step
 trains a module of torch's own layers that has those widths from the start. Images are JPEG files, decoded and changed at
-random by threads before they are wanted, in one step, and already there in the other. What is compared runs in turn, on
-one thread beside which decoding may use the other cores.
+random by threads before they are wanted, in one step, and already there in the other. Two processes share each batch of
+one. What is compared runs in turn, on one thread beside which decoding, or the second process, may use the other cores.
 
     python benchmarks/training.py --out docs/results/training.json
 """
@@ -11,7 +12,10 @@ one thread beside which decoding may use the other cores.
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +46,8 @@ STEPS = (("resnet18", 0.25, 32, 128), ("mobilenet_v2", 0.5, 32, 128), ("resnet18
 """Network, factor on its channels, pixels on each side, images in a step."""
 FILES = ("resnet18", 0.5, 128, 32)
 """As above, of the images that come from files; those have 1.5 times as many pixels on each side."""
+PROCESSES = (("resnet18", 0.25, 32, 128), ("mobilenet_v2", 0.5, 32, 128))
+"""As above, of the images that two processes share."""
 _RATE = TrainingOptions(epochs=1, batch_size=1, lr=0.01)
 
 
@@ -174,6 +180,29 @@ def _epoch(
     return time.perf_counter() - began
 
 
+def processes(args: argparse.Namespace) -> Iterator[Row]:
+    """How many times as fast two processes train as one."""
+    program = Path(__file__).with_name("training_processes.py")
+    launch = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        str(program),
+    ]
+    for name, width, size, count in args.processes:
+        options = {"width": width, "pixels": size, "images": count, "rounds": args.rounds}
+        words = [f"--{key}={value}" for key, value in options.items()]
+        own = {**os.environ, "OMP_NUM_THREADS": "1"}
+        printed = subprocess.run([*launch, name, *words], check=True, stdout=subprocess.PIPE, env=own).stdout
+        yield {
+            "kind": "processes", "network": name, "width": width, "pixels": size, "images": count,
+            **ratios("alone_ms", "together_ms", 1e3 * np.array(json.loads(printed))),
+        }  # fmt: skip
+
+
 def ratios(first: str, second: str, taken_ms: np.ndarray) -> Row:
     """Medians of both columns, and of the first over the second with its quartiles."""
     shares = taken_ms[:, 0] / taken_ms[:, 1]
@@ -185,7 +214,8 @@ def ratios(first: str, second: str, taken_ms: np.ndarray) -> Row:
 def name_of(row: Row) -> str:
     """A row in words."""
     size = f"{row['network']} x {row['width']:g}, {row['images']} images of {row['pixels']} pixels"
-    return f"{size}, {row['precision']}" if row["kind"] == "step" else f"{size}, {row['workers']} workers"
+    more = {"step": "{precision}", "files": "{workers} workers", "processes": "2 processes"}[row["kind"]]
+    return f"{size}, {more.format(**row)}"
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -197,22 +227,26 @@ def summary(rows: Sequence[Row]) -> str:
             f"| {name_of(row)} | {row['supernet_ms']:.0f} | {row['plain_ms']:.0f} "
             f"| {row['ratio']:.2f} ({low:.2f} to {high:.2f}) |"
         )
-    lines += ["", "| images from files, as a share of the rate from memory | ratio |", "|---|---|"]
-    for row in (row for row in rows if row["kind"] == "files"):
-        low, high = row["ratio_quartiles"]
-        lines.append(f"| {name_of(row)} | {row['ratio']:.2f} ({low:.2f} to {high:.2f}) |")
+    for kind, title in (
+        ("files", "images from files, as a share of the rate from memory"),
+        ("processes", "two processes, as a multiple of the rate of one"),
+    ):
+        lines += ["", f"| {title} | ratio |", "|---|---|"]
+        for row in (row for row in rows if row["kind"] == kind):
+            low, high = row["ratio_quartiles"]
+            lines.append(f"| {name_of(row)} | {row['ratio']:.2f} ({low:.2f} to {high:.2f}) |")
     return "\n".join(lines)
 
 
 def draw(rows: Sequence[Row]) -> Any:
     """Ratios with their quartiles."""
-    figure, [axes] = subplots(1, 2, 11, 4)
-    for axis, kind, title in zip(
-        axes,
-        ("step", "files"),
-        ("supernet's step over a plain one", "rate from files over that from memory"),
-        strict=True,
-    ):
+    titles = {
+        "step": "supernet's step over a plain one",
+        "files": "rate from files over that from memory",
+        "processes": "rate of two processes over one",
+    }
+    figure, [axes] = subplots(1, len(titles), 16, 4)
+    for axis, (kind, title) in zip(axes, titles.items(), strict=True):
         own = [row for row in rows if row["kind"] == kind]
         middle = np.array([row["ratio"] for row in own])
         low, high = np.array([row["ratio_quartiles"] for row in own]).T
@@ -231,12 +265,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32"])
     args = parser.parse_args()
-    args.steps, args.files = STEPS, FILES
+    args.steps, args.files, args.processes = STEPS, FILES, PROCESSES
     if args.quick:
         args.rounds, args.workers = 3, [0, 1]
         args.steps, args.files = (("mobilenet_v2", 0.25, 32, 8),), ("resnet18", 0.125, 32, 8)
+        args.processes = (("resnet18", 0.125, 32, 8),)
     with threads(1), tempfile.TemporaryDirectory() as folder:
-        rows = [*steps(args), *files(args, Path(folder))]
+        rows = [*steps(args), *files(args, Path(folder)), *processes(args)]
     print(summary(rows))
     if args.out:
         ran = machine(capability=torch.backends.cpu.get_cpu_capability(), load=os.getloadavg()[0])

@@ -76,8 +76,8 @@ def test_training(tmp_path):
     for package in ("torch", "PIL.Image", "matplotlib"):
         pytest.importorskip(package)
     rows = run("training.py", "--quick", "--out", str(tmp_path / "t.json"))["rows"]
-    assert [row["kind"] for row in rows] == ["step", "files", "files"]
-    assert [row["workers"] for row in rows[1:]] == [0, 1]
+    assert [row["kind"] for row in rows] == ["step", "files", "files", "processes"]
+    assert [row["workers"] for row in rows[1:3]] == [0, 1]
     for row in rows:
         low, high = row["ratio_quartiles"]
         assert 0 < low <= row["ratio"] <= high
