@@ -65,7 +65,7 @@ class Weights {
     if (density <= 0) return;
     // By channel nothing is pruned; one that is ungrouped, of one channel, is a convolution like any other.
     const bool by_channel = unit.depthwise() && unit.groups > 1;
-    const std::vector<bool> kept = keep(divide_up(rows, kGroup) * positions, by_channel ? 1.0 : density);
+    const std::vector<bool> kept = keep(divide_up(rows, std::size_t{kGroup}) * positions, by_channel ? 1.0 : density);
     for (std::size_t i = 0; i < unit.weight.size(); ++i)
       if (kept[i / positions / kGroup * positions + i % positions]) unit.weight[i] = pool_[i % kPool];
   }

@@ -34,7 +34,7 @@ struct Isa {
   static vec set(float x) { return vec{x, x, x, x}; }
   static vec fma(vec a, vec b, vec c) { return a * b + c; }
   static vec max(vec bound, vec x) { return bound > x ? bound : x; }  // NaN in x passes
-  static vec largest(vec a, vec b) { return (a > b) | (a != a) ? a : b; }  // NaN in either passes
+  static vec largest(vec a, vec b) { return ((a > b) | (a != a)) ? a : b; }  // NaN in either passes
   static vec min(vec bound, vec x) { return bound < x ? bound : x; }
   static ivec mask(const std::uint32_t* p) {
     ivec m;

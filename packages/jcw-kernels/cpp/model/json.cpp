@@ -16,7 +16,7 @@ std::size_t length_of_number(std::string_view text, double& number) {
 #if defined(__cpp_lib_to_chars)
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() ? static_cast<std::size_t>(stop - text.data()) : 0;
-#else  // libc++ up to 19, whose strtod has no locale but "C" in WebAssembly
+#else  // libc++ up to 19, whose strtod has no locale but "C" in WebAssembly and on Android
   const std::string digits(text.substr(0, text.find_first_not_of("+-.0123456789eE")));
   char* stop = nullptr;
   number = std::strtod(digits.c_str(), &stop);
