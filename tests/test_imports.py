@@ -43,7 +43,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
         "mating",
         "generations",
         "assisted evolution checkpoint",
-        "algorithms handover",
+        "algorithms handover so_far",
         "front options search",
         "ask_tell stages",
         "plugin",

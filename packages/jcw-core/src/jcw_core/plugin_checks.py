@@ -195,7 +195,7 @@ _RULES: Mapping[str, Mapping[str, _Rule]] = {
         "makes": _FILES,
         "needs": _METHOD,
         "run": _METHOD,
-        **dict.fromkeys(("plugins_read", "check", "check_reads", "plan"), _OPTIONAL),
+        **dict.fromkeys(("plugins_read", "check", "check_reads", "plan", "so_far"), _OPTIONAL),
     },
     "jcw_register_report": {
         "name": _Rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import sqrt
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jcw_core.run.records import FRONT, MODELS, SUPERNET
@@ -93,6 +94,12 @@ class RetrainStage:
         """Train; returns the files of weights."""
         files: list[str] = implementation("jcw_retrain.jobs").retrain(run)
         return files
+
+    def so_far(self, scratch: Path) -> str:
+        """The phase of each model."""
+        from jcw_retrain.so_far import so_far
+
+        return so_far(scratch)
 
 
 def _models(options: RetrainOptions) -> int:

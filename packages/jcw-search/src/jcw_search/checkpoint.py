@@ -36,12 +36,10 @@ def load(path: Path, search: Generations) -> State | None:
     Raises:
         SettingError: it is whole, but of a search for something else.
     """
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            settings = json.loads(str(arrays["settings"]))
-            state = State(generation=int(arrays["generation"]), **_arrays(arrays))
-    except Exception:  # zipfile, its decompressors and numpy do not say all that they raise
+    found = read(path)
+    if found is None:
         return None
+    state, settings = found
     for key, own in _settings(search).items():
         if settings.get(key) != own:
             raise SettingError(
@@ -52,6 +50,16 @@ def load(path: Path, search: Generations) -> State | None:
         return None
     _log.info("goes on after generation %d, from %s", state.generation, path)
     return state
+
+
+def read(path: Path) -> tuple[State, dict[str, Any]] | None:
+    """The state in a file and the settings of its search, whatever it is a search for; None where it is damaged."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            settings = json.loads(str(arrays["settings"]))
+            return State(generation=int(arrays["generation"]), **_arrays(arrays)), settings
+    except Exception:  # zipfile, its decompressors and numpy do not say all that they raise
+        return None
 
 
 def _arrays(found: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 from jcw_core.errors import JcwError, PluginError
@@ -19,6 +20,8 @@ from jcw_search.operators import Variation
 from jcw_search.options import SearchOptions
 from jcw_search.state import State
 
+_STATE = "state.npz"
+"""Name of the checkpoint."""
 _FEWEST = 8
 """Architectures of a population that a time limit leaves."""
 
@@ -89,9 +92,15 @@ class SearchStage:
         front_of(run, search, state).write(run.path(records.FRONT))
         return ()
 
+    def so_far(self, scratch: Path) -> str:
+        """The front of the last generation."""
+        from jcw_search.so_far import so_far
+
+        return so_far(scratch / _STATE)
+
     def _searched(self, run: Run) -> tuple[Generations, State]:
         search = _search(run, run.options(SearchOptions))
-        path = run.scratch(self.name) / "state.npz"
+        path = run.scratch(self.name) / _STATE
         state = checkpoint.load(path, search)
         if state is None:
             state = search.start(run.rng(self.name, 0))

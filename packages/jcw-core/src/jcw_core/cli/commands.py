@@ -44,8 +44,7 @@ def run(
     inputs stay the same.
     """
     from jcw_core.cli.dry_run import print_plan
-    from jcw_core.cli.progress import TerminalProgress
-    from jcw_core.errors import continues_from
+    from jcw_core.cli.following import following
     from jcw_core.options import assignment
     from jcw_core.recipe.recipe import load_recipe
     from jcw_core.run.checks import check
@@ -75,15 +74,14 @@ def run(
         for line in in_words(fixed, unpruned_layers(context.network)):
             echo(f"kept whole: {line}")
         return
-    with continues_from(directory.root), TerminalProgress() as progress:
-        registry.add("terminal-progress", progress)
+    with following(directory.root, registry) as follow:
 
         def tell(event: StageEvent) -> None:
             if event.state == "started":  # not before: a recipe that is refused leaves the run as it was
                 remember_recipe(directory, recipe, overrides)
                 if limit is not None:
                     limit.keep()
-            progress.stage(event)
+            follow(event)
 
         run_stages(context, until, tell)
     if until == "report":

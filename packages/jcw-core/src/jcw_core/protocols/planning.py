@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from jcw_core.protocols.run import Run
@@ -32,6 +33,21 @@ class Planning(Protocol):
 
     def plan(self, run: Run) -> str:
         """How much it is, e.g. ``"10 epochs"``."""
+
+
+@runtime_checkable
+class Showing(Protocol):
+    """What a ``Stage`` may have besides: what it has found so far, for ``jcw watch``."""
+
+    def so_far(self, scratch: Path) -> str:
+        """HTML of what checkpoints hold, ``""`` where there are none; see ``jcw_core.report.charts`` for plots.
+
+        Called every few seconds, in another process than the one that works: files are read only, and some may be gone, of
+        an earlier attempt or, unless they are written atomically, half written.
+
+        Args:
+            scratch: the stage's folder for checkpoints.
+        """
 
 
 @runtime_checkable
