@@ -71,12 +71,13 @@ def jcw_register_importances() -> Sequence[Importance]:
 
 @hookimpl
 def jcw_register_commands() -> Sequence[click.Command]:
-    """``init``, ``compress``, ``run``, ``recipe``, ``plugins``, ``networks``, ``show``, ``doctor`` and ``completion``."""
+    """From ``init``, ``compress`` and ``run`` to ``watch`` and ``show``, and those that list what there is."""
     from jcw_core.begin.command import init
     from jcw_core.cli import commands, listings
     from jcw_core.cli.completion import completion
     from jcw_core.cli.doctor import doctor
     from jcw_core.compress.command import compress
+    from jcw_core.watch.command import watch
 
     own = [compress, commands.run, listings.recipe, listings.plugins, listings.networks, commands.show]
-    return [init, *own, doctor, completion]
+    return [init, *own, watch, doctor, completion]

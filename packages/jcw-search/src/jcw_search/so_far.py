@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from jcw_core.report.axes import axis
 from jcw_core.report.charts import Series, plot
 from jcw_search import checkpoint
 from jcw_search.state import State
-
-_SHARES = ("error", "distance")
-"""Objectives that are shown in percent, as the report does."""
 
 
 def so_far(path: Path) -> str:
@@ -33,10 +31,12 @@ def so_far(path: Path) -> str:
 
 
 def _plot(state: State, names: list[str], column: int) -> str:
-    scale = 100 if names[column] in _SHARES else 1
+    (x_label, x_scale), (y_label, y_scale) = axis(names[0]), axis(names[column])
     rows = {"last population": state.population, "front so far": state.front}
     points = {
-        label: [(float(x), scale * float(y)) for x, y in state.objectives[indices][:, (0, column)]]
+        label: [
+            (x_scale * float(x), y_scale * float(y)) for x, y in state.objectives[indices][:, (0, column)]
+        ]
         for label, indices in rows.items()
     }
     return plot(
@@ -44,8 +44,8 @@ def _plot(state: State, names: list[str], column: int) -> str:
             Series("last population", points["last population"], "points", colour=5),
             Series("front so far", points["front so far"], "both", colour=0),
         ],
-        x_label="latency, ms" if names[0] == "latency" else names[0],
-        y_label=f"{names[column]}, %" if scale == 100 else names[column],
+        x_label=x_label,
+        y_label=y_label,
         width=760,
         height=420,
         from_zero=True,

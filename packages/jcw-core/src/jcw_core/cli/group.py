@@ -9,7 +9,7 @@ import click
 from jcw_core import providers
 
 SECTIONS = {
-    "From a network to models": ("compress", "init", "run", "show"),
+    "From a network to models": ("compress", "init", "run", "watch", "show"),
     "Devices": ("profile", "predict", "check", "table"),
     "Models and searches": ("predict-image", "kernels", "search"),
     "What there is": ("networks", "plugins", "recipe", "doctor", "completion"),
