@@ -94,7 +94,7 @@ def words() -> frozenset[str]:
 @cache
 def commands() -> frozenset[str]:
     return frozenset(
-        node.name
+        node.name.replace("_", "-")
         for path in SOURCES
         for node in ast.walk(ast.parse(_read(path)))
         if isinstance(node, ast.FunctionDef)

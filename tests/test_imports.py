@@ -34,7 +34,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
         "run",
         "report supernet",
         "cli",
-        "begin compress watch",
+        "begin compress new_plugin watch",
         "plugin __main__",
     ),
     "jcw_search": (

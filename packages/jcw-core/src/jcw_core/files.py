@@ -8,6 +8,7 @@ import glob
 import hashlib
 import json
 import os
+import shutil
 import struct
 import tempfile
 import time
@@ -53,6 +54,24 @@ def atomic(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path`` that becomes it when the block ends without an error.
+
+    Raises:
+        FileExistsError: ``path`` is there already.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, "is there already", str(path))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_TEMPORARY, dir=path.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def require_writable(path: Path) -> None:

@@ -77,7 +77,8 @@ def jcw_register_commands() -> Sequence[click.Command]:
     from jcw_core.cli.completion import completion
     from jcw_core.cli.doctor import doctor
     from jcw_core.compress.command import compress
+    from jcw_core.new_plugin.command import new_plugin
     from jcw_core.watch.command import watch
 
     own = [compress, commands.run, listings.recipe, listings.plugins, listings.networks, commands.show]
-    return [init, *own, watch, doctor, completion]
+    return [init, *own, watch, doctor, completion, new_plugin]

@@ -13,6 +13,7 @@ SECTIONS = {
     "Devices": ("profile", "predict", "check", "table"),
     "Models and searches": ("predict-image", "kernels", "search"),
     "What there is": ("networks", "plugins", "recipe", "doctor", "completion"),
+    "Your own plugins": ("new-plugin",),
 }
 """Headings of ``jcw --help``, and the commands under each; what plugins add comes last."""
 

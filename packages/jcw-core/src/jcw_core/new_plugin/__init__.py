@@ -1,0 +1,1 @@
+"""``jcw new-plugin``: a package of one's own to begin with."""
