@@ -67,9 +67,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def require_tools() -> None:
     """Exit with one line that says what to install: without an error, unless the environment insists."""
-    missing = [package for program, package in APT_PACKAGES.items() if shutil.which(program) is None]
-    if missing:
-        command = f"apt-get install -y --no-install-recommends {' '.join(missing)}"
+    command = missing_tools()
+    if command:
         if os.environ.get("JCW_REQUIRE_TOOLS"):
             sys.exit(f"arm_tests: JCW_REQUIRE_TOOLS is set, install first: {command}")
         print(f"arm_tests: skipped, nothing tested; for an emulated processor: {command}")
@@ -78,6 +77,12 @@ def require_tools() -> None:
         sys.exit(
             f"arm_tests: runs under Python {sys.version.split()[0]}, expected {PYTHON}, which Debian {SUITE} has"
         )
+
+
+def missing_tools() -> str:
+    """The command that installs what is not there; ``""`` where all is."""
+    missing = [package for program, package in APT_PACKAGES.items() if shutil.which(program) is None]
+    return f"apt-get install -y --no-install-recommends {' '.join(missing)}" if missing else ""
 
 
 def userland(root: Path) -> Path:
@@ -94,24 +99,29 @@ def userland(root: Path) -> Path:
 
 def cross_build(root: Path, work: Path, sanitize: bool) -> list[Path]:
     """Wheels of jcw-core and, for ARM, of jcw-kernels."""
+    options, environment = cross(root)
+    return build_wheels(work, options | (SANITIZE if sanitize else {}), environment)
+
+
+def cross(root: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Settings of scikit-build-core, and an environment, that build for the machine whose userland is ``root``."""
     options = {
         "cmake.args": f"-DCMAKE_TOOLCHAIN_FILE={PACKAGE / 'cmake' / 'aarch64.cmake'}",
         # Without it CMake asks the interpreter that runs, and takes the headers of this machine.
         "cmake.define.Python_INCLUDE_DIR": str(root / "usr" / "include" / f"python{PYTHON}"),
-        **(SANITIZE if sanitize else {}),
     }
     target = {
         "ARM_ROOT": str(root),
         "_PYTHON_HOST_PLATFORM": "linux-aarch64",
         "SETUPTOOLS_EXT_SUFFIX": f".cpython-{PYTHON.replace('.', '')}-aarch64-linux-gnu.so",
     }
-    return build_wheels(work, options, target)
+    return options, target
 
 
-def platform_options() -> list[str]:
-    """What makes pip choose wheels for ARM."""
+def platform_options(*more: str) -> list[str]:
+    """What makes pip choose wheels for ARM, of these platforms and ``more``."""
     options = ["--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"]
-    return options + [f"--platform={platform}" for platform in PLATFORMS]
+    return options + [f"--platform={platform}" for platform in (*PLATFORMS, *more)]
 
 
 def launcher(script: Path, program: Path, root: Path, preload: str = "") -> str:

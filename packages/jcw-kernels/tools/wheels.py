@@ -64,13 +64,30 @@ def build_wheels(
     """
     out = cache / "wheels"
     shutil.rmtree(out, ignore_errors=True)
-    build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(out)]
     settings = {"build-dir": str(cache / "build"), "cmake.define.JCW_DEVICE": "ON"}
     settings |= {"cmake.define.JCW_LIBRARY": "ON", **options}
-    pip(*build, str(PACKAGE.parent / "jcw-core"))
-    flags = [f"--config-settings={key}={value}" for key, value in settings.items()]
-    pip(*build, *flags, str(PACKAGE), environment=environment)
+    build_wheel(PACKAGE.parent / "jcw-core", out)
+    build_wheel(PACKAGE, out, settings, environment)
     return sorted(out.glob("*.whl"))
+
+
+def build_wheel(
+    package: Path,
+    out: Path,
+    settings: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """A wheel of one package in the folder ``out``, with the build tools of the interpreter that runs.
+
+    Args:
+        package: its folder.
+        out: where the wheel goes.
+        settings: of its build backend.
+        environment: what is set meanwhile.
+    """
+    build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(out)]
+    flags = [f"--config-settings={key}={value}" for key, value in (settings or {}).items()]
+    pip(*build, *flags, str(package), environment=environment)
 
 
 def install(cache: Path, wheels: Sequence[Path], platform: Sequence[str] = ()) -> Path:

@@ -60,7 +60,7 @@ def _working(standing: Standing, now: float) -> str:
 
 def _idle(look: Look) -> str:
     where = f" It was interrupted in {escape(', '.join(look.begun))}." if look.begun else ""
-    return f"<p>Nothing works on this run now.{where} <code>jcw run</code> with its recipe goes on where it was.</p>"
+    return f"<p>Nothing works on this run now.{where} The command that began it goes on where it was.</p>"
 
 
 def _stages(look: Look) -> str:
