@@ -67,13 +67,11 @@ def run(
 def _run(context: Context, until: str, overrides: tuple[str, ...], dry_run: bool) -> None:
     """Run the stages, or list them, and tell the user; of several processes the first does so."""
     from jcw_core.cli.dry_run import print_plan
-    from jcw_core.cli.progress import TerminalProgress
-    from jcw_core.errors import continues_from
+    from jcw_core.cli.following import following
     from jcw_core.run.checks import check
     from jcw_core.run.origin import remember_recipe
     from jcw_core.run.pipeline import StageEvent, plan
     from jcw_core.run.pipeline import run as run_stages
-    from jcw_core.run.standing import telling
     from jcw_core.run.time_limit import cut_to_time
     from jcw_core.space.whole import fixed_layers, in_words, unpruned_layers
 
@@ -95,20 +93,14 @@ def _run(context: Context, until: str, overrides: tuple[str, ...], dry_run: bool
             echo(f"kept whole: {line}")
         return
     context.ranks.first(lambda: settings)
-    with (
-        continues_from(directory.root),
-        TerminalProgress() as progress,
-        telling(directory.root, registry) as note_standing,
-    ):
-        registry.add("terminal-progress", progress)
+    with following(directory.root, registry) as follow:
 
         def tell(event: StageEvent) -> None:
             if event.state == "started":  # not before: a recipe that is refused leaves the run as it was
                 remember_recipe(directory, read.path, overrides)
                 if limit is not None:
                     limit.keep()
-            note_standing(event)
-            progress.stage(event)
+            follow(event)
 
         run_stages(context, until, tell)
     if until == "report":

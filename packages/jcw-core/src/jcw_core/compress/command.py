@@ -69,31 +69,18 @@ def compress(
     MODEL is an .onnx file, a network of ours (.json, with --weights), or PACKAGE.MODULE:FUNCTION that returns a torch
     module. A run that was interrupted continues where it stopped.
     """
-    from jcw_core.cli.progress import TerminalProgress
+    from jcw_core.cli.following import following
     from jcw_core.cli.text import echo, note
     from jcw_core.compress.outcome import hand_over
     from jcw_core.compress.request import Request, default_folder
     from jcw_core.compress.work import Work, check_budgets
-    from jcw_core.errors import continues_from
-    from jcw_core.run.pipeline import StageEvent
-    from jcw_core.run.standing import telling
 
     request = Request(
         model, weights, shape, images, check_budgets(budgets), device, out or default_folder(model),
         resize, mean, std, names,
     )  # fmt: skip
-    with (
-        continues_from(request.out),
-        TerminalProgress() as progress,
-        telling(request.out, registry) as note_standing,
-    ):
-        registry.add("terminal-progress", progress)
-
-        def tell(event: StageEvent) -> None:
-            note_standing(event)
-            progress.stage(event)
-
-        work = Work(request, registry, settings, tell, lambda found: note(f"note: {found}"))
+    with following(request.out, registry) as follow:
+        work = Work(request, registry, settings, follow, lambda found: note(f"note: {found}"))
         context = work.run()
     for line in hand_over(context, request.budgets_ms):
         echo(line)
