@@ -240,7 +240,7 @@ def test_latencies_errors_and_devices_of_impossible_values_are_refused(
 
 def shares(page: str, model: str) -> dict[str, list[tuple[str, float]]]:
     """The bars of one model on a page, by what they show: layer and share, in the order of the page."""
-    chart = re.search(rf"<summary>{model}</summary>(<svg.*?</svg>)", page)
+    chart = re.search(rf'<summary>{model}</summary><span class="drawing">(<svg.*?</svg>)</span>', page)
     assert chart is not None
     found: dict[str, list[tuple[str, float]]] = {"channels": [], "density": []}
     rects = ElementTree.fromstring(chart[1]).iter("rect")

@@ -27,6 +27,7 @@ from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.fidelity.check import Fidelity, Point, check, kendall_tau, machine
 from jcw_latency.fidelity.report_section import FidelitySection
+from jcw_latency.fidelity.verdict import Verdict
 from jcw_latency.profiling import reference
 from jcw_latency.profiling.network_timing import medians_ms, random_model
 from jcw_latency.profiling.profile import profile_space
@@ -298,3 +299,14 @@ def test_report_section_draws_two_plots(table: LatencyTable, space: SearchSpace,
     assert html.count("<svg") == 2
     assert html.count("<circle") == 46
     assert f"{found['mape']:.1%}" in html
+    assert "…" not in html
+
+
+def test_a_command_in_the_verdict_is_shown_as_one(
+    table: LatencyTable, space: SearchSpace, tmp_path: Path
+) -> None:
+    found = check_on(SyntheticDevice(), table, space, tmp_path).to_dict()
+    verdict = Verdict("doubtful", ("a <layer> varied",), "`jcw run recipe.toml` profiles it again")
+    html = FidelitySection().html({**found, "verdict": verdict.to_dict()})
+    assert "a &lt;layer&gt; varied" in html
+    assert "<code>jcw run recipe.toml</code> profiles it again" in html

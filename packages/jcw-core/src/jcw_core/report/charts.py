@@ -26,7 +26,9 @@ _HIGHEST = 1e300
 """Points at or beyond it are left out: the ends of an axis must be numbers, too."""
 
 STYLE = """
-svg.chart { font: 12px system-ui, sans-serif; max-width: 100%; height: auto; }
+.drawing { display: inline-block; max-width: 100%; overflow-x: auto; vertical-align: top; }
+svg.chart { font: 12px system-ui, sans-serif; max-width: 100%; height: auto; display: block; }
+@media screen and (max-width: 600px) { svg.chart { min-width: 560px; } }
 svg.chart text { fill: currentColor; } svg.chart .grid { stroke: currentColor; opacity: .15; }
 svg.chart .axis { stroke: currentColor; opacity: .6; }
 svg.chart .line { fill: none; stroke-width: 1.8; } svg.chart .dot { stroke: none; opacity: .85; }

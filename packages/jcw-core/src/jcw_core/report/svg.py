@@ -201,8 +201,8 @@ class Frame:
 
 
 def drawing(body: Sequence[str], width: int, height: int, label: str) -> str:
-    """The ``<svg>`` element around what was drawn."""
+    """The ``<svg>`` element around what was drawn, in one that scrolls where the window is narrow."""
     return (
-        f'<svg class="chart" role="img" aria-label="{escape(label)}" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}">{"".join(body)}</svg>'
+        f'<span class="drawing"><svg class="chart" role="img" aria-label="{escape(label)}" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}">{"".join(body)}</svg></span>'
     )

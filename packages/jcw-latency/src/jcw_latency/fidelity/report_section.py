@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -59,7 +60,7 @@ class FidelitySection:
             + plot(
                 [
                     Series(
-                        f"MAPE {data['mape']:.1%}, Kendall's tau {data['kendall_tau']:.3f}; dashed: predicted = measured",
+                        f"MAPE {data['mape']:.1%}, Kendall's tau {data['kendall_tau']:.3f}; dashed: equal",
                         predicted,
                         titles=[f"predicted {x:.4g} ms, measured {y:.4g} ms" for x, y in predicted],
                     )
@@ -91,7 +92,8 @@ def _headline(verdict: Verdict | None) -> str:
     if verdict is None:
         return ""
     level, _, rest = str(verdict).partition(": ")
-    return f"<strong>{escape(level.capitalize())}</strong>: {escape(rest)}.</p><p>"
+    said = re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(rest))
+    return f"<strong>{escape(level.capitalize())}</strong>: {said}.</p><p>"
 
 
 def _is_fidelity(found: Any) -> bool:
