@@ -14,6 +14,7 @@ from typing import Any
 import click
 import pytest
 
+import jcw_core.plugin
 from jcw_core.errors import PluginError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.network.graph import Network
@@ -140,6 +141,14 @@ def test_hooks_that_do_not_exist_or_have_another_signature() -> None:
     assert set(registry.failures) == {"typo", "arguments"}
     assert "jcw_register_device" in registry.failures["typo"]
     assert list(registry.devices) == ["a"]
+
+
+def test_a_family_is_a_mapping() -> None:
+    stages = Registry({"core": jcw_core.plugin}, installed=False).stages
+    assert stages.get("no such stage") is None
+    assert stages.get("no such stage", 3) == 3
+    assert stages.get("report") is stages["report"]
+    assert dict(stages) == {name: stages[name] for name in stages}
 
 
 def test_unknown_names_say_what_there_is_and_what_to_install() -> None:

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 from watched import NOW, finish, get, serving, stages, works
 
+import jcw_core.plugin
 from jcw_core.cli.main import build
 from jcw_core.registry import Registry
 from jcw_core.run import records
@@ -252,6 +253,16 @@ def test_only_this_machine_reaches_it(root: Path) -> None:
         assert server.server_address[0] == "127.0.0.1"
 
 
+def test_stages_that_are_not_installed_show_nothing(root: Path) -> None:
+    works(root)
+    alone = Registry({"core": jcw_core.plugin}, installed=False)
+    with serving(Pages(root, alone.stages)) as server:
+        status, text, _ = get(server, "/now")
+    assert status == 200
+    assert "generation 3 of 12" in text
+    assert "its front" not in text
+
+
 def test_an_interrupt_ends_it_well(root: Path) -> None:
     works(root)
     command = [sys.executable, "-m", "jcw_core", "watch", str(root), "--port", "0"]
@@ -265,8 +276,10 @@ def test_an_interrupt_ends_it_well(root: Path) -> None:
     ) as process:
         assert process.stdout is not None
         url = re.findall(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())[0]
-        with urlopen(url) as answer:
-            assert b"generation 3 of 12" in answer.read()
-        process.send_signal(signal.SIGINT)
+        try:
+            with urlopen(url) as answer:
+                assert b"generation 3 of 12" in answer.read()
+        finally:
+            process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "")

@@ -61,6 +61,10 @@ class PluginFamily(Mapping[str, T]):
         known = ", ".join(sorted(self._members)) or "none"
         raise PluginError(f"unknown {self.kind} {name!r}{hint}; there is: {known}")
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """The plugin of that name, ``default`` where there is none: a mapping's own asks for a ``KeyError``."""
+        return self._members.get(name, default)
+
     def __contains__(self, name: object) -> bool:
         return name in self._members
 

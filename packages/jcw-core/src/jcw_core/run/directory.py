@@ -123,7 +123,7 @@ class RunDirectory:
             seconds: that it took; None where nobody knows.
         """
         found = {name: digest(self.path(name)) for name in outputs}
-        ended = datetime.now(UTC).isoformat(timespec="milliseconds")
+        ended = datetime.now(UTC).isoformat(timespec="microseconds")
         record = {"inputs": key, "outputs": found, "seconds": seconds, "ended": ended}
         write_json(self._record(stage).with_suffix(_ENDED), record)
         self._put_away(stage)

@@ -74,8 +74,9 @@ class SupernetStage:
 
     def run(self, run: Run) -> Sequence[str]:
         """Train, or collect what pruning after training needs, and write ``supernet.safetensors``."""
+        sharing = implementation("jcw_core.supernet.sharing")
         if run.options(SupernetOptions).mode != "post-training":
-            implementation("jcw_core.supernet.sharing").train_supernet(run)
+            sharing.train_supernet(run)
         elif run.ranks.is_first:
             implementation("jcw_core.supernet.post_training").build_database(run)
         return ()
