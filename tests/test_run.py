@@ -188,7 +188,9 @@ def test_the_report_keeps_its_contract(measured: Path) -> None:
     assert report["layer_times"]["kind"] == "measured"
     assert {"generations", "population", "evaluated", "hypervolume"} <= report["search"].keys()
     assert (report["network"], report["dataset"]) == ("resnet18", "image_folder")
-    assert len(report["models"]) == 3
+    # As many as were asked for, unless latencies of this machine leave fewer that are best for theirs.
+    front = json.loads((measured / "front.json").read_text())["models"]
+    assert len(report["models"]) == min(3, len(front))
     for model in (report["baseline"], *report["models"]):
         assert (measured / model["file"]).stat().st_size == model["file_bytes"]
         assert model["measured_latency_ms"] > 0

@@ -10,6 +10,8 @@ from contextlib import suppress
 from typing import NoReturn
 
 _NAME = "jcw-background"
+_native = threading.Event()
+"""Set where there are threads that the interpreter does not know of."""
 
 
 def start(call: Callable[[], None]) -> threading.Thread:
@@ -25,12 +27,17 @@ def start(call: Callable[[], None]) -> threading.Thread:
     return thread
 
 
+def expect_native_threads() -> None:
+    """Say that there are threads which may come back to the interpreter at any time."""
+    _native.set()
+
+
 def leave(status: int) -> NoReturn:
     """End the process with ``status``, without the interpreter's own end if a call is still in progress.
 
     Native code that comes back to an interpreter which has ended takes the process down.
     """
-    if any(thread.name == _NAME for thread in threading.enumerate()):
+    if _native.is_set() or any(thread.name == _NAME for thread in threading.enumerate()):
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError):
                 stream.flush()

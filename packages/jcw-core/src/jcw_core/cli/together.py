@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import click
 
+from jcw_core.cli.background import expect_native_threads
 from jcw_core.ranks import RankError, Ranks
 from jcw_core.registry import Registry
 
@@ -23,6 +24,8 @@ def joined(registry: Registry) -> Iterator[Ranks]:
         click.exceptions.Exit: the block failed, and another process has said why.
     """
     ranks = registry.join_ranks()
+    if ranks.size > 1:
+        expect_native_threads()
     try:
         with _told_to_end() if ranks.size > 1 else nullcontext():
             yield ranks
