@@ -132,10 +132,10 @@ def test_models_are_trained_on_all_images_unless_those_of_the_search_are_to_be_l
     run(context, until="search")
     drawn, epoch = [], TrainingImages.epoch
 
-    def spy(images, batch_size, rng, ranks):  # type: ignore[no-untyped-def]
+    def spy(images, *drawn_as):  # type: ignore[no-untyped-def]
         assert images._dataset is context.dataset(split)
         drawn.append(images)
-        return epoch(images, batch_size, rng, ranks)
+        return epoch(images, *drawn_as)
 
     monkeypatch.setattr(TrainingImages, "epoch", spy)
     run(context, until="retrain")

@@ -206,10 +206,9 @@ class Training:
         """Train from where an epoch stands to its end; the mean loss of its steps is returned."""
         epoch, rng, size = at.epochs, self.rng(at.epochs), self.options.batch_size
         steps, total, saved = self.images.steps(size), at.loss, time.perf_counter()
-        every = self.method.subnetworks(epoch, steps, rng)
-        batches = self.images.epoch(size, rng, self.ranks, at.steps)
-        subnetworks = islice(every, at.steps, None)
-        for step, batch in enumerate(batches, start=at.steps):
+        subnetworks = islice(self.method.subnetworks(epoch, steps, rng), at.steps, None)
+        # Without a name of their own batches are not held by an error, and the threads that make them end with the loop.
+        for step, batch in enumerate(self.images.epoch(size, rng, self.ranks, at.steps), start=at.steps):
             if self.stop.is_set():
                 raise Stopped
             for group in optimizer.param_groups:
