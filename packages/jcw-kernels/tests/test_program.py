@@ -95,6 +95,26 @@ def test_import_is_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_profile_is_not_disturbed_by_a_moment_without_the_core(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = len(program.profile(rounds=1))
+
+    class Disturbed:
+        calls = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(engine, name)
+
+        def profile(self, image: Any, rounds: int) -> list[float]:
+            self.calls += 1
+            return [1.0 if self.calls == 3 else 1e-3] * usual
+
+    engine = program._engine
+    monkeypatch.setattr(program, "_engine", Disturbed())
+    assert {step.seconds for step in program.profile(rounds=5)} == {1e-3}
+
+
 def test_profile_names_every_layer(program: Program) -> None:
     steps = program.profile(rounds=2)
     assert steps[-1].layer == "conv"

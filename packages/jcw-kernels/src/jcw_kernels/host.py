@@ -84,7 +84,7 @@ class HostDevice:
         return _interleaved([partial(p.time, seconds=duration) for p in programs], rounds)
 
     def measure_layers(self, path: Path, *, rounds: int) -> Mapping[str, float]:
-        """Mean seconds of each layer of a model; see ``jcw_core.protocols.TimesLayers``."""
+        """Median seconds of each layer of a model; see ``jcw_core.protocols.TimesLayers``."""
         seconds: dict[str, float] = {}
         for step in load(path, threads=self._options.threads, isa=self._isa).profile(rounds=rounds):
             seconds[step.layer] = seconds.get(step.layer, 0.0) + step.seconds

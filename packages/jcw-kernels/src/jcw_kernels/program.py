@@ -36,7 +36,7 @@ class StepTime:
         density: share of the weight groups kept.
         macs: multiply-accumulates on kept weights; of the direct form where the kernel is ``"winograd"``.
         bytes: activations and weights read and written, each counted once.
-        seconds: mean time.
+        seconds: median time.
     """
 
     layer: str
@@ -134,10 +134,10 @@ class Program:
         return self._engine.run(self._checked(images))
 
     def profile(self, images: NDArray[np.float32] | None = None, *, rounds: int = 20) -> Sequence[StepTime]:
-        """Time each step on one image (random by default), after a warm-up."""
+        """Time each step on one image (random by default), after a warm-up; medians, as ``time`` takes them."""
         image = self._checked(random_input(self.input_shape) if images is None else images[:1])
         self._engine.profile(image, max(1, rounds // 4))
-        seconds = self._engine.profile(image, rounds)
+        seconds = np.median([self._engine.profile(image, 1) for _ in range(max(1, rounds))], axis=0).tolist()
         return [
             StepTime(*step, seconds=time) for step, time in zip(self._engine.steps(), seconds, strict=True)
         ]
