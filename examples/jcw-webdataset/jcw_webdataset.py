@@ -12,17 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from jcw_core.datasets.augmentation import RandomDecoder
-from jcw_core.datasets.decoding import Decoder
-from jcw_core.datasets.image_options import ImageOptions
-from jcw_core.datasets.image_source import SUFFIXES
+from jcw_core.datasets.image_folder import ImageFiles
+from jcw_core.datasets.image_options import TrainingImageOptions
+from jcw_core.datasets.image_source import SUFFIXES, ImageFile
 from jcw_core.errors import DataError
 from jcw_core.hookspecs import hookimpl
 from jcw_core.options import option
-from jcw_core.protocols import Augmented
 
 _LABEL = ".cls"
 _LONGEST_LABEL = 16
@@ -33,7 +28,7 @@ _LARGEST_IMAGE = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Options(ImageOptions):
+class Options(TrainingImageOptions):
     """Keys of ``[data]``."""
 
     path: Path = option(help="folder of the shards")
@@ -41,11 +36,6 @@ class Options(ImageOptions):
     test: str = option("*val*.tar", help="pattern of the shards to score")
     classes: Path | None = option(
         None, help="text file with the name of a class in each line; numbers by default"
-    )
-    augment: bool = option(True, help="train on random parts and mirror images in changing colours")
-    crop_area: float = option(0.08, above=0, high=1, help="of augment: least share of an image that is seen")
-    jitter: float = option(
-        0.4, low=0, high=1, help="of augment: most by which brightness, contrast and saturation change"
     )
 
 
@@ -58,6 +48,11 @@ class Sample:
     offset: int
     size: int
     label: int
+
+    @property
+    def name(self) -> str:
+        """Of the shard, and of the sample in it."""
+        return f"{self.shard.name}/{self.key}"
 
     def read(self) -> bytes:
         """The image file. Raises ``DataError`` where the shard has changed."""
@@ -73,47 +68,16 @@ class Sample:
 
 
 class Shards:
-    """A ``jcw_core.protocols.Dataset`` of samples.
+    """A ``Source`` of image files that lie in shards; their names are those of a shard and a sample in it."""
 
-    Args:
-        samples: those of the split.
-        classes: names; a label is a place among them.
-        options: as in the recipe.
-    """
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._samples = {sample.name: sample for sample in samples}
+        self.files: Sequence[ImageFile] = ()
+        self.names = tuple(self._samples)
 
-    def __init__(self, samples: Sequence[Sample], classes: Sequence[str], options: Options) -> None:
-        self.classes = classes
-        self.mean, self.std = options.normalisation
-        self.labels = np.array([sample.label for sample in samples], dtype=np.int64)
-        self.image_shape = (options.channels, options.size, options.size)
-        self.resize = options.resize
-        self._samples = samples
-        self._decode = Decoder(options.size, options.resize or options.size, options.channels)
-        self._change = RandomDecoder(options.size, options.channels, options.crop_area, options.jitter)
-        self._changes = options.augment
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def images(self, indices: NDArray[np.intp]) -> NDArray[np.uint8]:
-        """Pixels of some images, (len(indices), channels, size, size)."""
-        pixels = np.empty((len(indices), *self.image_shape), dtype=np.uint8)
-        for position, index in enumerate(indices):
-            sample = self._samples[index]
-            pixels[position] = self._decode(sample.read(), f"{sample.shard}/{sample.key}")
-        return pixels
-
-    @property
-    def augmented(self) -> Augmented | None:
-        """Some images as they are trained on."""
-        return self._augmented if self._changes else None
-
-    def _augmented(self, indices: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.uint8]:
-        pixels = np.empty((len(indices), *self.image_shape), dtype=np.uint8)
-        for position, index in enumerate(indices):
-            sample = self._samples[index]
-            pixels[position] = self._change(sample.read(), f"{sample.shard}/{sample.key}", rng)
-        return pixels
+    def read(self, name: str) -> bytes:
+        """The content of one file."""
+        return self._samples[name].read()
 
 
 class WebDataset:
@@ -122,7 +86,7 @@ class WebDataset:
     name = "webdataset"
     options = Options
 
-    def open(self, split: str, options: Options) -> Shards:
+    def open(self, split: str, options: Options) -> ImageFiles:
         """List the shards of ``"train"`` or ``"test"``.
 
         Raises:
@@ -140,7 +104,8 @@ class WebDataset:
                 raise DataError(
                     f"{sample.shard}: {sample.key} is of class {sample.label}, but there are {len(names)} classes"
                 )
-        return Shards(samples, names, options)
+        files = [ImageFile(split, names[sample.label], sample.name) for sample in samples]
+        return ImageFiles(Shards(samples), files, names, options)
 
 
 def _samples(options: Options, split: str) -> list[Sample]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from jcw_core.datasets.arrangement import arrange
 from jcw_core.datasets.augmentation import RandomDecoder
 from jcw_core.datasets.decoding import Decoder
-from jcw_core.datasets.image_options import ImageOptions
+from jcw_core.datasets.image_options import ImageOptions, TrainingImageOptions
 from jcw_core.datasets.image_source import LAYOUT, ImageFile, Source, open_source
 from jcw_core.errors import DataError, RecipeError
 from jcw_core.options import option
@@ -26,7 +26,7 @@ _SLICE = re.compile(r"-?\d*:-?\d*(:[1-9]\d*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class ImageFolderOptions(ImageOptions):
+class ImageFolderOptions(TrainingImageOptions):
     """Keys of ``[data]``."""
 
     path: Path = option(help="folder or .zip, laid out split/class/file or class/file")
@@ -39,14 +39,6 @@ class ImageFolderOptions(ImageOptions):
     test_share: float = option(
         0.2, low=0.01, high=0.9, help="of each class to score on, where images lie as class/file"
     )
-    augment: bool = option(
-        True, help="train on random parts and mirror images in changing colours, as is usual on ImageNet"
-    )
-    crop_area: float = option(0.08, above=0, high=1, help="of augment: least share of an image that is seen")
-    jitter: float = option(
-        0.4, low=0, high=1, help="of augment: most by which brightness, contrast and saturation change"
-    )
-    cache_mb: int = option(1024, low=0, high=2**20, help="decoded images kept in memory, in MiB")
 
     def __post_init__(self) -> None:
         ImageOptions.__post_init__(self)
@@ -68,7 +60,11 @@ class ImageFiles:
     """
 
     def __init__(
-        self, source: Source, files: Sequence[ImageFile], classes: Sequence[str], options: ImageFolderOptions
+        self,
+        source: Source,
+        files: Sequence[ImageFile],
+        classes: Sequence[str],
+        options: TrainingImageOptions,
     ) -> None:
         self.classes = classes
         self.mean, self.std = options.normalisation

@@ -41,3 +41,17 @@ class ImageOptions:
         """Mean and deviation, per channel."""
         mean, std = _COLOUR if self.channels == 3 else _GREY
         return self.mean or mean, self.std or std
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingImageOptions(ImageOptions):
+    """Keys of ``[data]`` where images are trained on."""
+
+    augment: bool = option(
+        True, help="train on random parts and mirror images in changing colours, as is usual on ImageNet"
+    )
+    crop_area: float = option(0.08, above=0, high=1, help="of augment: least share of an image that is seen")
+    jitter: float = option(
+        0.4, low=0, high=1, help="of augment: most by which brightness, contrast and saturation change"
+    )
+    cache_mb: int = option(1024, low=0, high=2**20, help="decoded images kept in memory, in MiB")
