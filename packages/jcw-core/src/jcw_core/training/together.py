@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor, nn
 
 from jcw_core.ranks import Ranks
@@ -46,34 +47,53 @@ def batch_norm(
     Returns:
         the result in the shape and type of ``value``, and mean and unbiased variance (channels,) of the batch.
     """
-    number, axes = value.numel() // value.shape[1], [0, *range(2, value.dim())]
-    # In float64, as the variance is a difference of sums.
-    variance, mean = (found.double() for found in torch.var_mean(value.float(), axes, correction=0))
-    sums = torch.cat([number * mean, number * (variance + mean.square()), mean.new_tensor([number])])
-    total, squares, count = _Sum.apply(sums, ranks).split([len(mean), len(mean), 1])  # type: ignore[no-untyped-call]
+    normalised, mean, variance, count = _Normalised.apply(value, weight, bias, eps, ranks)  # type: ignore[no-untyped-call]
+    return normalised, mean, variance * count / (count - 1)
+
+
+class _Normalised(torch.autograd.Function):
+    """Batch norm by torch's own kernels for one process; in between, sums over all processes.
+
+    With x^ the normalised input, dy the gradient of the output and means over the whole batch, the gradient of the input is
+    weight / deviation * (dy - mean(dy) - x^ mean(dy x^)) (Ioffe and Szegedy 2015).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, value: Tensor, weight: Tensor, bias: Tensor, eps: float, ranks: Ranks
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        mean, variance, count = _statistics(value, eps, ranks)
+        statistics = mean.to(weight.dtype), variance.to(weight.dtype)
+        ctx.eps, ctx.ranks = eps, ranks
+        ctx.save_for_backward(value, weight, *statistics, count)
+        ctx.mark_non_differentiable(mean, variance, count)
+        return F.batch_norm(value, *statistics, weight, bias, eps=eps), mean, variance, count
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        value, weight, mean, variance, count = ctx.saved_tensors
+        wanted = [True, True, True]
+        of_value, of_weight, of_bias = torch.ops.aten.native_batch_norm_backward(
+            gradient, value, weight, mean, variance, None, None, False, ctx.eps, wanted
+        )
+        sums = torch.cat([of_weight, of_bias]).double()
+        ctx.ranks.add(sums)
+        scale = weight * (variance + ctx.eps).rsqrt()
+        of_products, of_gradient = (
+            scale * means for means in (sums / count).to(scale.dtype).split(len(scale))
+        )
+        of_value -= F.batch_norm(value, mean, variance, of_products, of_gradient, eps=ctx.eps)
+        return of_value, of_weight, of_bias, None, None
+
+
+def _statistics(value: Tensor, eps: float, ranks: Ranks) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and biased variance (channels,) of the whole batch and the number of its values, in float64."""
+    _, mean, inverse = torch.native_batch_norm(value, None, None, None, None, True, 0.0, eps)
+    number = value.numel() // value.shape[1]
+    mean = mean.double()
+    squares = (inverse.double().pow(-2) - eps).clamp_min(0) + mean.square()
+    sums = torch.cat([number * mean, number * squares, mean.new_tensor([number])])
+    ranks.add(sums)
+    total, squares, count = sums.split([len(mean), len(mean), 1])  # type: ignore[no-untyped-call]
     mean = total / count
-    variance = (squares / count - mean.square()).clamp_min(0)
-    scale = weight * (variance + eps).rsqrt().to(weight.dtype)
-    shape = (1, -1, *[1] * (value.dim() - 2))
-    shift = bias - mean.to(weight.dtype) * scale
-    normalised = torch.addcmul(shift.view(shape), value.float(), scale.view(shape)).to(value.dtype)
-    return normalised, mean.detach(), (variance * count / (count - 1)).detach()
-
-
-class _Sum(torch.autograd.Function):
-    """The sum of a tensor over the processes. The loss is a sum over them as well, so gradients add up in the same way."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, ranks: Ranks) -> Tensor:
-        ctx.ranks = ranks
-        return _summed(value, ranks)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _summed(gradient, ctx.ranks), None
-
-
-def _summed(value: Tensor, ranks: Ranks) -> Tensor:
-    found = value.clone(memory_format=torch.contiguous_format)
-    ranks.add(found)
-    return found
+    return mean, (squares / count - mean.square()).clamp_min(0), count
