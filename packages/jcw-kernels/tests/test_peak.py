@@ -8,7 +8,7 @@ from itertools import chain, repeat
 import numpy as np
 import pytest
 
-from jcw_kernels import available_isas, peak_gflops
+from jcw_kernels import available_isas, peak, peak_gflops
 from jcw_kernels.peak import settled
 
 
@@ -31,6 +31,13 @@ def test_a_clock_that_waits_before_it_rises() -> None:
 
 def test_it_ends_where_a_rate_never_settles() -> None:
     assert settled(readings(1.02**i for i in range(10_000))) > 0
+
+
+def test_slow_measurements_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter(range(1000))
+    monkeypatch.setattr(peak, "perf_counter", lambda: next(seconds))  # one for each measurement
+    clock = chain([59.0, 60.0, 61.0], repeat(102.0))
+    assert 59 < settled(readings(clock)) < 102
 
 
 def test_rates_of_this_machine() -> None:
