@@ -164,6 +164,7 @@ def try_on_arm(dist: Path, trial: Path, root: Path) -> None:
     target = [
         "install",
         "--quiet",
+        "--compile",
         "--target",
         str(site),
         *platform_options(*(f"manylinux_2_{n}_aarch64" for n in range(17, LIBC + 1))),

@@ -100,12 +100,13 @@ def install(cache: Path, wheels: Sequence[Path], platform: Sequence[str] = ()) -
     """
     site, complete = cache / "site", cache / "site.complete"
     listed = " ".join(TEST_PACKAGES)
+    # Compiled here, as every process of the tests would otherwise compile what it imports, and under emulation.
+    into = ["install", "--quiet", "--compile", "--target", str(site)]
     if not complete.exists() or complete.read_text() != listed:
         shutil.rmtree(site, ignore_errors=True)
-        pip("install", "--quiet", "--target", str(site), *platform, *TEST_PACKAGES)
+        pip(*into, *platform, *TEST_PACKAGES)
         complete.write_text(listed)
-    ours = ["install", "--quiet", "--target", str(site), "--upgrade", "--no-deps"]
-    pip(*ours, *platform, *map(str, wheels))
+    pip(*into, "--upgrade", "--no-deps", *platform, *map(str, wheels))
     return site
 
 
