@@ -45,6 +45,9 @@ class Branching(Net):
     def forward(self, x):
         return super().forward(x if x.sum() > 0 else -x)
 
+def lacks():
+    import no_such_thing
+
 def make():
     torch.manual_seed(3)
     return Net()
@@ -219,8 +222,11 @@ def test_nothing_in_a_file_is_run(context: Callable[[str], Context], tmp_path: P
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ('module = "own:nothing"', "cannot be called .*AttributeError"),
-        ('module = "no_such_thing:make"', "cannot be called .*ModuleNotFoundError: No module named 'no_such_thing'"),
+        ('module = "own:nothing"', r"own\w*:nothing: the module 'own\w*' has no 'nothing'"),
+        ('module = "own:mak"', r"the module 'own\w*' has no 'mak'; did you mean 'make'"),
+        ('module = "no_such_thing:make"', "no_such_thing:make: no module 'no_such_thing' in .* or among the installed"),
+        ('module = "own.inner:make"', "no module 'own.inner' in .* or among the installed"),
+        ('module = "own:lacks"', r"own\w*:lacks cannot be called \(ModuleNotFoundError: No module named 'no_such_thing'\)"),
         ('module = "own:fails"', r"cannot be called \(OSError: no such"),
         ('module = "own:number"', "returns a int, expected a torch.nn.Module"),
         ('module = "make"', "expected PACKAGE.MODULE:FUNCTION"),
@@ -236,3 +242,9 @@ def test_modules_that_cannot_be_read(context: Callable[[str], Context], lines: s
     with pytest.raises(RecipeError, match=rf"recipe.toml:\d: \[network\].*{message}") as caught:
         _ = context(lines).network
     assert "\n" not in str(caught.value)
+
+
+def test_the_nearest_module_is_named(context: Callable[[str], Context], tmp_path: Path) -> None:
+    (tmp_path / "my_net.py").write_text("")
+    with pytest.raises(RecipeError, match=r"mynet:make: no module 'mynet' in .*; did you mean 'my_net'"):
+        _ = context('module = "mynet:make"').network

@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 
 import torch
@@ -56,14 +57,34 @@ def _made(name: str, folder: Path) -> nn.Module:
         raise FormatError(f"{name!r} names no function; expected PACKAGE.MODULE:FUNCTION")
     with _first(folder):
         try:
-            make = getattr(importlib.import_module(path), function)
-            made = make()
+            module = importlib.import_module(path)
+            made = getattr(module, function)() if hasattr(module, function) else None
         except Exception as error:  # the user's own code
+            if (
+                isinstance(error, ModuleNotFoundError)
+                and error.name
+                and f"{path}.".startswith(f"{error.name}.")
+            ):
+                raise FormatError(f"{name}: {_no_module(path, folder)}") from None
             reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
             raise FormatError(f"{name} cannot be called ({reason:.200})") from None
+    if not hasattr(module, function):
+        public = [found for found in vars(module) if not found.startswith("_")]
+        raise FormatError(f"{name}: the module {path!r} has no {function!r}{_instead(function, public)}")
     if not isinstance(made, nn.Module):
         raise FormatError(f"{name} returns a {type(made).__name__}, expected a torch.nn.Module")
     return made
+
+
+def _no_module(path: str, folder: Path) -> str:
+    """What to say of a module that is not there."""
+    place = folder.resolve()
+    return f"no module {path!r} in {place} or among the installed ones{_instead(path, [f.stem for f in place.glob('*.py')])}"
+
+
+def _instead(name: str, names: Sequence[str]) -> str:
+    near = get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _load(module: nn.Module, path: Path, name: str) -> None:
