@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 from commands import jcw, start, wait_for
 
+import jcw_core.compress.work
 from jcw_core.cli.main import build
+from jcw_core.compress.request import Request
+from jcw_core.compress.work import Work
 from jcw_core.datasets.images import Images, ImagesOptions
 from jcw_core.datasets.memory import MemoryDataset
 from jcw_core.datasets.split import normalise
@@ -117,6 +120,24 @@ def finished(place: Path, budget: str) -> Path:
     assert "profile finished before" in done.stderr
     (place / "said.txt").write_text(done.stdout)
     return place / "out" / "small"
+
+
+@pytest.mark.parametrize(("weights", "notes"), [(None, 1), (Path("w.pth"), 0)])
+def test_a_module_without_a_file_of_weights_is_a_note(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: Path | None, notes: int
+) -> None:
+    """It may bring weights that were trained; where it was forgotten they are random, and nothing else tells."""
+    monkeypatch.chdir(place)
+
+    def stop(*_: object) -> None:
+        raise JcwError("the profile begins")
+
+    monkeypatch.setattr(jcw_core.compress.work, "run", stop)
+    said: list[str] = []
+    request = Request("nets:make", weights, (1, 3, 16, 16), Path("flat"), (1000.0,), "host", tmp_path / "out")
+    with pytest.raises(JcwError, match="the profile begins"):
+        Work(request, Registry(), (), lambda event: None, said.append).run()
+    assert len([note for note in said if "without --weights" in note]) == notes
 
 
 def scored(place: Path, folder: str, **options: object) -> MemoryDataset:
@@ -262,7 +283,7 @@ def test_a_budget_below_the_fastest_network_names_the_nearest(
         (("nets:make", "--images", "broken"), r"none of 42 images can be decoded; .*not a JPEG"),
         (("nets:make", "--images", "flat", "--weights", "nan.pth"), r"nan.pth: 0.weight holds NaN or infinity"),
         (("nets:make", "--images", "flat", "--weights", "other.pth"), r"other.pth: does not fit nets:make: lacks"),
-        (("nets:none", "--images", "flat"), "nets:none cannot be called"),
+        (("nets:none", "--images", "flat"), "nets:none: the module 'nets' has no 'none'"),
         (("net", "--images", "flat"), "net: expected a file whose name ends in .json or .onnx, or PACKAGE.MODULE"),
         (("net.json", "--images", "flat"), "a network without weights; give them with --weights"),
         (("net.onnx", "--images", "flat", "--weights", "w.pth"), "--weights: net.onnx brings its own"),

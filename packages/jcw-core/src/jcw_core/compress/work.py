@@ -63,6 +63,8 @@ class Work:
         context = self._context(text)
         for note in check(context, plan(context)):
             self.say(note)
+        if not self.request.is_file and self.request.weights is None:
+            self.say(f"without --weights, {self.request.model} is taken with the weights that it returns")
         run(context, "profile", self._kept(text, self._profiled))
         text = recipe_text(self.request, pictures, self._window(context))
         context = self._context(text, context)
