@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from latency_samples import CORNERS, Plugin, assert_same_times, is_corner
 
+from jcw_core.cli.commands import run as run_command
 from jcw_core.errors import FormatError
 from jcw_core.files import read_json
 from jcw_core.hookspecs import hookimpl
@@ -31,6 +33,7 @@ from jcw_latency.commands.arguments import space_of
 from jcw_latency.devices.recorded import RecordedPlugin
 from jcw_latency.fidelity.check import Fidelity, Point
 from jcw_latency.profiling.network_timing import random_model
+from jcw_latency.stages import _again
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,19 @@ def test_profile_stage_tells_what_it_goes_on_from(context: Context) -> None:
     context.registry.progress = lambda event: details.append(event.detail)  # type: ignore[method-assign]
     stage.run(context)
     assert "goes on from" in details[0]
+
+
+@pytest.mark.parametrize("place", ["runs/recipe", "compressed/recipe", "a folder/recipe", "recipe"])
+def test_the_command_that_profiles_again_is_about_this_run(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    again = _again(Context(context.recipe, context.registry, RunDirectory(Path(place))))
+    words = shlex.split(f"{again}rounds=24")
+    assert words[:2] == ["jcw", "run"]
+    asked = run_command.make_context("run", words[2:]).params
+    assert asked["runs"] / asked["recipe"].stem == Path(place)
+    assert asked["overrides"] == ("latency.rounds=24",)
 
 
 SPACES = (

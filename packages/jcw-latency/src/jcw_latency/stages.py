@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from jcw_latency.profiling.profile import profile_space
 from jcw_latency.profiling.progress import Notify
 from jcw_latency.table.predictor import LatencyPredictor
 from jcw_latency.table.table import LatencyTable
+
+_RUNS = Path("runs")
+"""Where `jcw run` has the folders of runs when nobody says."""
 
 
 class ProfileStage:
@@ -171,4 +175,6 @@ def _tell_verdict(run: Run, stage: str, verdict: Verdict) -> None:
 
 def _again(run: Run) -> str:
     """The command that measures the run's table again, up to the name of an option."""
-    return f"jcw run {run.recipe.path} --set latency."
+    runs = run.path(records.TABLE).parent.parent
+    words = ["jcw", "run", str(run.recipe.path), *(["--runs", str(runs)] if runs != _RUNS else [])]
+    return f"{shlex.join(words)} --set latency."
