@@ -278,7 +278,9 @@ def test_recipe_lists_every_key(tmp_path: Path) -> None:
 
 
 def test_show_names_the_file_that_is_missing(tmp_path: Path) -> None:
-    assert "report.json: no such file" in one_line(jcw("show", "runs/none", cwd=tmp_path))
+    assert "report.json: no such file; the last stage of jcw run writes it" in one_line(
+        jcw("show", "runs/none", cwd=tmp_path)
+    )
 
 
 def place(tmp_path: Path, kind: str) -> str:

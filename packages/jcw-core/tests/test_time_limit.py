@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_pipeline import Plugin, ToyStage
 
+from jcw_core.cli.commands import _in_words
 from jcw_core.errors import RecipeError
 from jcw_core.options import Location, option, parse
 from jcw_core.protocols import Run
@@ -70,6 +71,12 @@ def test_a_time_is_met_where_it_can_be(
         {} if 200 * pace <= seconds else {"work.epochs": work.epochs, "work.population": work.population}
     )
     assert found.seconds <= seconds or (work.epochs, work.population) == (1, 2)
+
+
+@pytest.mark.parametrize(("time", "is_met"), [("50 s", True), ("1 s", False)])
+def test_a_time_that_cannot_be_met_is_said_to_be_missed(tmp_path: Path, time: str, is_met: bool) -> None:
+    words = _in_words(cut_to_time(opened(tmp_path, time), "last", {}))
+    assert (f"more than run.time = {time}" in words) != is_met
 
 
 def test_what_was_set_by_hand_stays(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +123,9 @@ def _in_words(limit: TimeLimit) -> str:
     from jcw_core.shown import duration
 
     time = f"trainings and search take about {duration(limit.seconds)} here"
+    wanted = limit.context.recipe.run
+    if wanted.seconds is not None and limit.seconds > wanted.seconds:
+        time += f", more than run.time = {wanted.time}, as nothing can be cut further"
     if not limit.settings:
         return f"{time}, with all settings as they are"
     return f"{time}, with {', '.join(f'{key} = {value}' for key, value in limit.settings.items())}"
@@ -151,6 +155,10 @@ def show(registry: Registry, run_directory: Path, as_json: bool) -> None:
     from jcw_core.report.stages import FORMAT
 
     path = run_directory / "report.json"
+    if not os.path.lexists(path):
+        raise FormatError(
+            f"{path}: no such file; the last stage of jcw run writes it, jcw watch shows a run before"
+        )
     report = read_json(path, kind=FORMAT)
     try:
         if as_json:
