@@ -16,6 +16,7 @@ from commands import jcw, start, wait_for
 
 import jcw_core.compress.work
 from jcw_core.cli.main import build
+from jcw_core.compress.outcome import loss
 from jcw_core.compress.request import Request
 from jcw_core.compress.work import Work
 from jcw_core.datasets.images import Images, ImagesOptions
@@ -138,6 +139,14 @@ def test_a_module_without_a_file_of_weights_is_a_note(
     with pytest.raises(JcwError, match="the profile begins"):
         Work(request, Registry(), (), lambda event: None, said.append).run()
     assert len([note for note in said if "without --weights" in note]) == notes
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(0.3, "10.0 points lost"), (0.2, "0.0 points lost"), (0.1, "10.0 points gained")]
+)
+def test_points_are_lost_or_gained(error: float, words: str) -> None:
+    report = {"images": 180, "baseline": {"test_error": 0.2}, "scored_against": "labels"}
+    assert loss({"test_error": error}, report).endswith(f": {words}")
 
 
 def scored(place: Path, folder: str, **options: object) -> MemoryDataset:

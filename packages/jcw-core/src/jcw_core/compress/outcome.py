@@ -53,7 +53,9 @@ def loss(row: Row, report: Mapping[str, Any]) -> str:
         return f"outputs {row['distance']:.2%} from the dense network's on {images} held-out images"
     if report["scored_against"] == "dense":
         return f"same class as the dense network on {1 - error:.1%} of {images} held-out images, which have no labels"
-    return f"{1 - error:.1%} of {images} held-out images right, dense {1 - dense:.1%}: {100 * (error - dense):.1f} points lost"
+    points = 100 * (error - dense)
+    change = f"{abs(points):.1f} points {'lost' if points >= 0 else 'gained'}"
+    return f"{1 - error:.1%} of {images} held-out images right, dense {1 - dense:.1%}: {change}"
 
 
 def _time(row: Row) -> float:
