@@ -245,15 +245,17 @@ def draw(rows: Sequence[Row]) -> Any:
         "files": "rate from files over that from memory",
         "processes": "rate of two processes over one",
     }
-    figure, [axes] = subplots(1, len(titles), 16, 4)
-    for axis, (kind, title) in zip(axes, titles.items(), strict=True):
+    figure, grid = subplots(len(titles), 1, 9, 6)
+    for [axis], (kind, title) in zip(grid, titles.items(), strict=True):
         own = [row for row in rows if row["kind"] == kind]
         middle = np.array([row["ratio"] for row in own])
         low, high = np.array([row["ratio_quartiles"] for row in own]).T
-        axis.barh([name_of(row) for row in own], middle, xerr=[middle - low, high - middle], capsize=2)
+        axis.errorbar(
+            middle, [name_of(row) for row in own], xerr=[middle - low, high - middle], fmt="o", capsize=2
+        )
         axis.axvline(1, linewidth=0.8, color="grey")
-        axis.set(title=title)
-        axis.tick_params(axis="y", labelsize=7)
+        axis.margins(y=0.3)
+        axis.set(title=title, xlim=(0.5, 2))
         axis.invert_yaxis()
     return figure
 

@@ -73,7 +73,15 @@ def selection():
     yield from filter(None, FIGURE.summary(read("selection")["rows"]).splitlines())
 
 
-@pytest.mark.parametrize("rows", [networks, geometric_mean, threads, layers, arm_model, latency, selection])
+def training():
+    yield from filter(
+        None, importlib.import_module("training").summary(read("training")["rows"]).splitlines()
+    )
+
+
+@pytest.mark.parametrize(
+    "rows", [networks, geometric_mean, threads, layers, arm_model, latency, selection, training]
+)
 def test_the_page_has_every_row(rows):
     expected = list(rows())
     assert expected
