@@ -18,6 +18,7 @@ from commands import command, environment, jcw, start, wait_for
 from safetensors.numpy import load_file
 
 import jcw_kernels
+from jcw_core.datasets.split import normalise
 from jcw_core.network.weight_groups import weight_density
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
@@ -230,12 +231,28 @@ def test_test_error_is_that_of_the_file_in_the_engine(measured: Path, workspace:
     registry = Registry()
     context = Context(load_recipe(workspace / "host.toml", registry), registry, RunDirectory(measured))
     test = context.dataset("test")
-    from jcw_core.datasets.split import normalise
-
     images = normalise(test.images(np.arange(len(test))), test)
     for model in (report["baseline"], *report["models"]):
         logits = jcw_kernels.load(measured / model["file"]).run(images)
         assert np.mean(logits.argmax(axis=1) != test.labels) == pytest.approx(model["test_error"])
+
+
+def test_files_of_int8_are_measured_and_evaluated_as_they_run(measured: Path, workspace: Path) -> None:
+    copy = workspace / "whole-numbers" / measured.name
+    shutil.copytree(measured, copy)
+    given = [measured.name + ".toml", "--runs", str(copy.parent), "--set", "export.precision=int8"]
+    done = jcw("run", *given, cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    assert "profile finished before" in done.stderr
+    registry = Registry()
+    context = Context(load_recipe(workspace / "host.toml", registry), registry, RunDirectory(measured))
+    data = context.dataset("test")
+    images = normalise(data.images(np.arange(len(data))), data)
+    for model in json.loads((copy / "report.json").read_text())["models"]:
+        program, exact = (jcw_kernels.load(run / model["file"]) for run in (copy, measured))
+        assert "int8" in [step.kernel for step in program.profile(rounds=1)]
+        logits = exact.run(images)
+        assert 0 < np.linalg.norm(program.run(images) - logits) < 0.1 * np.linalg.norm(logits)
 
 
 def test_engine_and_torch_agree_on_the_logits(measured: Path, workspace: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from core_networks import random_weights, small_resnet
+from numpy.typing import NDArray
 
 import jcw_core.plugin
 from jcw_core.datasets.memory import MemoryDataset
@@ -146,6 +148,56 @@ def test_weights_are_stored_as_the_recipe_says_where_a_format_leaves_a_choice(
     assert context.path("models/m1/model.txt").read_text() == weights
     found = load_model(context.path("models/m1/model.safetensors"))
     assert {array.dtype for array in found.weights.values()} == {np.dtype(np.float32)}
+
+
+class Rounding:
+    """An exporter that leaves a choice of what its files compute with."""
+
+    name, suffix = "rounding", ".txt"
+
+    def __init__(self, images: NDArray[np.float32] | None = None) -> None:
+        self.images = images
+
+    def calibrated(self, images: NDArray[np.float32]) -> Rounding:
+        return Rounding(images)
+
+    def export(self, model: Model, path: Path) -> None:
+        path.write_text("" if self.images is None else repr((self.images.shape, float(self.images.max()))))
+
+    @hookimpl
+    def jcw_register_exporters(self) -> list[Rounding]:
+        return [self]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("", ""),
+        ('precision = "int8"', (8, (128 / 255 - 0.25) / 0.5)),
+        ('precision = "int8"\ncalibration_images = 4', (4, (128 / 255 - 0.25) / 0.5)),
+        ('precision = "int8"\nnormalise = true', (8, 128.0)),
+    ],
+)
+def test_files_that_compute_with_whole_numbers_are_calibrated_on_training_images(
+    settings: str, expected: Any, tmp_path: Path
+) -> None:
+    context = context_of(tmp_path, f'["rounding", "safetensors"]\n{settings}')
+    context.registry.add("rounding", Rounding())
+    run(context, "export")
+    found = context.path("models/m1/model.txt").read_text()
+    if not expected:
+        assert found == ""
+        return
+    (count, *shape), largest = ast.literal_eval(found)
+    assert (count, tuple(shape)) == (expected[0], NETWORK.input_shape)
+    assert largest == pytest.approx(expected[1], rel=1e-6)
+
+
+def test_a_precision_that_no_format_computes_with_is_refused_before_any_work(tmp_path: Path) -> None:
+    context = context_of(tmp_path, '["safetensors"]\nprecision = "int8"')
+    with pytest.raises(RecipeError, match=r"export\.precision is 'int8'.*add 'jcw' to export\.formats"):
+        run(context, "export")
+    assert not context.path(MODELS).exists()
 
 
 def test_weights_that_no_format_stores_are_refused_before_any_work(tmp_path: Path) -> None:

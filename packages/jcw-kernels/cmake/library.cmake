@@ -11,7 +11,8 @@ target_compile_definitions(jcw_interface PRIVATE JCW_VERSION="${JCW_VERSION}")
 target_compile_options(jcw_interface PRIVATE -Wconversion)
 
 set(JCW_OBJECTS $<TARGET_OBJECTS:jcw_interface> $<TARGET_OBJECTS:jcw_engine>)
-foreach(isa IN LISTS JCW_ISAS)
+get_property(JCW_KERNELS GLOBAL PROPERTY JCW_KERNELS)
+foreach(isa IN LISTS JCW_KERNELS)
   list(APPEND JCW_OBJECTS $<TARGET_OBJECTS:jcw_${isa}>)
 endforeach()
 

@@ -2,11 +2,13 @@
 // is wrong in a user's words; the checks here only keep memory safe.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -81,6 +83,25 @@ class Engine {
   std::vector<double> time(int layer, const Images& image, int runs) {
     require_one(image);
     return alone([&] { return program_.time(layer, image.data(), runs, Signals()); });
+  }
+
+  // Those of `tensors` that are written, (channels, pixels) each.
+  std::vector<std::pair<int, Array>> observe(const Images& image, const std::vector<int>& tensors) {
+    require_one(image);
+    std::vector<std::pair<int, std::vector<float>>> found;
+    alone([&] {
+      program_.observe(image.data(), tensors, [&](int tensor, const std::vector<float>& values) { found.emplace_back(tensor, values); });
+    });
+    std::vector<std::pair<int, Array>> arrays;
+    for (const auto& [tensor, values] : found) {
+      auto memory = std::make_unique<float[]>(values.size());
+      std::copy(values.begin(), values.end(), memory.get());
+      float* data = memory.release();
+      const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<float*>(p); });
+      const auto channels = static_cast<std::size_t>(program_.model().shape(tensor).channels);
+      arrays.emplace_back(tensor, Array(data, {channels, values.size() / channels}, owner));
+    }
+    return arrays;
   }
 
   void poison() {
@@ -173,6 +194,7 @@ NB_MODULE(_engine, m) {
       .def("profile", &Engine::profile, nb::arg("image").noconvert(), "rounds"_a, "Mean seconds of each step.")
       .def("time", &Engine::time, "layer"_a, nb::arg("image").noconvert(), "runs"_a,
            "Seconds of all steps from the layer with this number on, for each run.")
+      .def("observe", &Engine::observe, nb::arg("image").noconvert(), "tensors"_a, "(tensor, (channels, pixels) float32) of those of them that are written.")
       .def("poison", &Engine::poison, "Fill all activations with NaN, for tests.")
       .def("steps", &Engine::steps, "(layer, kernel, density, multiply-accumulates, bytes) of each step.")
       .def_prop_ro("input_shape", &Engine::input_shape)

@@ -21,14 +21,15 @@ double now() {
 Program::Program(Model model, int threads, const std::string& isa) try
     : model_(std::move(model)),
       kernels_(&choose_isa(isa)),
-      lowered_(lower(model_)),
+      quantized_(&quantized_kernels(*kernels_)),
+      lowered_(lower(model_, quantized_->pixel_bytes)),
       plan_(plan_memory(lowered_)),
       arena_(plan_.floats),
       threads_(threads) {
   for (const auto& [begin, end] : plan_.negative)
     std::fill(arena_.data() + begin, arena_.data() + end, -std::numeric_limits<float>::infinity());
   for (const auto& [begin, end] : plan_.guards) arena_.guard(begin, end);
-  steps_ = make_steps({&model_, &lowered_, &plan_, arena_.data(), &scratch_, &image_, kernels_});
+  steps_ = make_steps({&model_, &lowered_, &plan_, arena_.data(), &scratch_, &image_, kernels_, quantized_});
   scratch_.allocate(threads);
   for (Unit& unit : model_.units) unit.weight = {};  // the steps hold them packed
 } catch (const std::logic_error& error) {
@@ -49,9 +50,10 @@ void Program::run_steps(std::size_t begin, std::size_t end) {
   }
 }
 
-void Program::store_output(float* output) const {
-  const Tensor& tensor = lowered_.tensors[static_cast<std::size_t>(lowered_.output)];
-  const float* data = arena_.data() + plan_.offset[static_cast<std::size_t>(lowered_.output)];
+// Dense.
+void Program::store(int number, float* output) const {
+  const Tensor& tensor = lowered_.tensors[static_cast<std::size_t>(number)];
+  const float* data = arena_.data() + plan_.offset[static_cast<std::size_t>(number)];
   const std::int64_t row = tensor.flat ? tensor.shape.width : tensor.layout.row;
   const std::int64_t plane = tensor.flat ? tensor.shape.pixels() : tensor.layout.plane;
   for (int c = 0; c < tensor.shape.channels; ++c)
@@ -64,8 +66,22 @@ void Program::run(const float* images, std::int64_t count, float* outputs, const
   for (std::int64_t i = 0; i < count; ++i) {
     image_ = images + i * input_floats();
     run_steps(0, steps_.size());
-    store_output(outputs + i * output_floats());
+    store(lowered_.output, outputs + i * output_floats());
     if (pause) pause();
+  }
+}
+
+void Program::observe(const float* image, const std::vector<int>& tensors,
+                      const std::function<void(int, const std::vector<float>&)>& body) {
+  threads_.restart_after_fork();
+  image_ = image;
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    run_steps(s, s + 1);
+    const int written = lowered_.operations[s].write;
+    if (std::find(tensors.begin(), tensors.end(), written) == tensors.end()) continue;
+    std::vector<float> values(static_cast<std::size_t>(lowered_.tensors[static_cast<std::size_t>(written)].shape.size()));
+    store(written, values.data());
+    body(written, values);
   }
 }
 

@@ -30,6 +30,10 @@ class Program {
   // Dense images, input_floats() each, to dense outputs, output_floats() each.
   void run(const float* images, std::int64_t count, float* outputs, const Pause& pause = {});
 
+  // Runs one image and calls body(tensor, values) for each of `tensors` that a step writes, as soon as it has: dense, and gone
+  // when body returns. Tensors that are never in memory as a whole are left out.
+  void observe(const float* image, const std::vector<int>& tensors, const std::function<void(int, const std::vector<float>&)>& body);
+
   // Fills every real pixel with NaN, so that tests see what a kernel leaves unwritten.
   void poison();
 
@@ -44,10 +48,11 @@ class Program {
   std::size_t first_step(int unit) const;
   void run_steps(std::size_t begin, std::size_t end);
   double timed(std::size_t begin);
-  void store_output(float* output) const;
+  void store(int tensor, float* values) const;
 
   Model model_;
   const Kernels* kernels_;
+  const QuantizedKernels* quantized_;
   Lowered lowered_;
   MemoryPlan plan_;
   Arena arena_;

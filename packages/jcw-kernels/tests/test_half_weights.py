@@ -15,7 +15,8 @@ from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_kernels import compile_model, load
-from jcw_kernels.model_file import JcwExporter, serialize
+from jcw_kernels.exporter import JcwExporter
+from jcw_kernels.model_file import serialize
 from jcw_kernels.weight_packing import as_stored
 
 F32 = NDArray[np.float32]

@@ -17,8 +17,8 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.protocols import TimesLayers
 from jcw_core.run.checks import available_cores
 from jcw_kernels.commands import kernels
+from jcw_kernels.exporter import JcwExporter
 from jcw_kernels.host import HostDevice, HostOptions, HostPlugin
-from jcw_kernels.model_file import JcwExporter
 
 QUICK = HostOptions(layer_ms=0.01, model_ms=0.01)
 

@@ -75,7 +75,9 @@ FIXTURE_OUTPUTS = [-69.34522, -81.84067, -18.437303, 19.416403, 0.99165624]
 """What the engine that wrote version 1 made of the image."""
 HALF_OUTPUTS = [-69.35302, -81.845955, -18.432955, 19.41423, 0.99039477]
 """What the one that wrote version 3 made of it, with the same weights in float16."""
-VERSIONS = {1: FIXTURE_OUTPUTS, 2: FIXTURE_OUTPUTS, 3: HALF_OUTPUTS}
+INT8_OUTPUTS = [-69.29242, -81.64725, -18.366236, 19.455244, 1.0162862]
+"""What the one that wrote version 4 made of it, with int8 in the two convolutions."""
+VERSIONS = {1: FIXTURE_OUTPUTS, 2: FIXTURE_OUTPUTS, 3: HALF_OUTPUTS, 4: INT8_OUTPUTS}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -95,7 +97,7 @@ def test_there_is_a_fixture_of_every_version() -> None:
 
 def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
     metadata, arrays = parts(file)
-    assert metadata["format"] == FORMAT == "jcw-model/3"
+    assert metadata["format"] == FORMAT == "jcw-model/4"
     assert metadata["precision"] == "float32"
     data = b"".join(
         [
@@ -111,8 +113,8 @@ def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
     [
         (
             "format",
-            "jcw-model/4",
-            "of format jcw-model/4, newer than this engine, which reads up to jcw-model/3",
+            "jcw-model/5",
+            "of format jcw-model/5, newer than this engine, which reads up to jcw-model/4",
         ),
         ("format", "jcw-model/999999999", "newer than this engine"),
         ("format", "jcw-model/9999999999", "does not say format"),
@@ -120,7 +122,7 @@ def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
         ("format", "jcw-model/-1", "does not say format"),
         ("format", "jcw-models/1", "does not say format"),
         ("format", None, "no format"),
-        ("precision", "int8", "of precision int8, this engine computes in float32"),
+        ("precision", "int4", "of precision int4, this engine computes in float32 and int8"),
         ("precision", None, "no precision"),
         ("program", None, "no program"),
     ],
@@ -185,7 +187,7 @@ def test_header_holds_network_and_architecture(model: Model, file: bytes) -> Non
 
 def test_convolutions_that_run_together_are_listed_one_by_one() -> None:
     network = MOBILENET_V2.build(num_classes=10, width=0.25, input_size=32)
-    units = program_of(network)["units"]
+    units = program_of(network, {})["units"]
     weighted = [node.name for node in network if node.op in ("conv2d", "linear")]
     assert [unit["name"] for unit in units if "out_channels" in unit] == weighted
     depthwise = [i for i, unit in enumerate(units) if unit.get("groups", 1) > 1]
@@ -293,8 +295,10 @@ def test_malformed_tensors(file: bytes) -> None:
     expect(changed(file, conv_mask=np.full_like(mask, 255)), "conv.values|conv.mask")
     expect(changed(file, conv_values=values[:-1]), "conv.values")
     expect(changed(file, conv_values=np.full_like(values, np.inf)), "conv.values holds NaN")
-    expect(changed(file, fc_bias=np.zeros(5, np.float64)), "of type F64, expected F32, F16 or U8")
-    expect(changed(file, fc_bias=np.zeros(20, np.uint8)), "20 bytes of U8, expected 5 values of F32 or F16")
+    expect(changed(file, fc_bias=np.zeros(5, np.float64)), "of type F64, expected F32, F16, I8 or U8")
+    expect(
+        changed(file, fc_bias=np.zeros(20, np.uint8)), "20 bytes of U8, expected 5 values of F32, F16 or I8"
+    )
     expect(changed(file, fc_bias=np.zeros(10, np.float16)), "20 bytes of F16, expected 5 values")
     expect(changed(file, fc_bias=np.full(5, np.inf, np.float16)), "fc.bias holds NaN")
     expect(changed(file, fc_bias=np.full(5, np.nan, np.float16)), "fc.bias holds NaN")

@@ -19,7 +19,7 @@ from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.model import Model
 from jcw_core.network.normalisation import with_normalisation
-from jcw_kernels.model_file import JcwExporter
+from jcw_kernels.exporter import JcwExporter
 from jcw_kernels.predict_image import as_probabilities, predict_image
 from jcw_kernels.program import compile_model, load
 

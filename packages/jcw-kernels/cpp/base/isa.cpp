@@ -3,6 +3,11 @@
 
 #include <cstdlib>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include "base/error.hpp"
 
 namespace jcw {
@@ -29,12 +34,30 @@ std::vector<Entry> entries() {
   return found;
 }
 
+// Whether the processor's dot products of bytes may be used.
+bool dots() {
+  const char* forced = std::getenv("JCW_DOT");
+  const std::string wanted = forced ? forced : "always";
+  if (wanted == "always" || wanted == "never") return wanted == "always";
+  throw UsageError("JCW_DOT is '" + wanted + "', expected always or never");
+}
+
 }  // namespace
 
 std::vector<std::string> available_isas() {
   std::vector<std::string> names;
   for (const Entry entry : entries()) names.emplace_back(entry()->name);
   return names;
+}
+
+const QuantizedKernels& quantized_kernels(const Kernels& kernels) {
+  if (!dots()) return *kernels.quantized;
+#if defined(__x86_64__)
+  if (&kernels == jcw_kernels_avx512() && __builtin_cpu_supports("avx512vnni")) return *jcw_quantized_avx512vnni();
+#elif defined(__aarch64__) && defined(__linux__)
+  if (&kernels == jcw_kernels_neon() && getauxval(AT_HWCAP) & HWCAP_ASIMDDP) return *jcw_quantized_dotprod();
+#endif
+  return *kernels.quantized;
 }
 
 const Kernels& choose_isa(const std::string& name) {

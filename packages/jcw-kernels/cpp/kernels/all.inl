@@ -9,6 +9,7 @@
 #include "linear.inl"
 #include "phases.inl"
 #include "planes.inl"
+#include "quantized.inl"
 #include "windowed.inl"
 #include "windowed_pairs.inl"
 #include "windowed_square.inl"
@@ -56,6 +57,7 @@ constexpr jcw::Kernels kTable = {
     .split_phases = split_phases,
     .global_mean = global_mean,
     .peak = peak,
+    .quantized = &kQuantized<Isa::Dot>,
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The table of all kernels as AVX2 runs them.
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "traits_avx2.hpp"
 // The traits come first: everything below is written in terms of Isa.

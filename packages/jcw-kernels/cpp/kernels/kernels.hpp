@@ -47,6 +47,28 @@ struct Convolution {
   int groups, blocks;
 };
 
+// Floats to whole numbers: out[i] = round(in[i] * inverse) + zero, half to even and held within 0 and 255, less the kernels'
+// `offset`. NaN becomes 0.
+struct Quantize {
+  const float* in;
+  void* out;  // pixels
+  float inverse;
+  int zero;
+};
+
+// Convolution of whole numbers by groups of four adjacent output channels. A product takes `inputs` entries, each the pixels at
+// in + one offset: products [starts[group], starts[group + 1]) belong to a group, their weights lie as [product][channel][input].
+// Sums begin with `first`, which makes up for zero points and offsets, and are exact; they become floats times `scales`.
+struct QuantizedConvolution {
+  Target target;
+  const void* in;
+  const std::int32_t* offsets;
+  const void* weights;
+  const std::int32_t* starts;
+  const std::int32_t* first;  // one per channel, padded to whole groups, as is:
+  const float* scales;
+};
+
 // Dense convolution by groups of rows_channels output channels and rows of pixels. Entry e of every group multiplies the
 // pixels at in + offset[e]; weights are [group][entry][channel].
 struct ConvolutionRows {
@@ -168,6 +190,16 @@ struct Tuning {
   double winograd_transform, winograd_tiles, winograd_cache;
 };
 
+// Kernels of whole numbers, the fastest that a processor has. All of them give the same sums.
+struct QuantizedKernels {
+  const char* name;
+  int pixel_bytes, weight_bytes;
+  int inputs;  // entries that meet in one product
+  int offset;  // what pixels are less than the numbers 0 to 255 that they stand for
+  void (*quantize)(const Quantize&, std::ptrdiff_t begin, std::ptrdiff_t end);  // whole blocks of pixels
+  void (*convolve)(const QuantizedConvolution&, int block_begin, int block_end, int group_begin, int group_end);
+};
+
 // Ranges are half open. Pixels are given in blocks of kBlock.
 struct Kernels {
   const char* name;
@@ -191,6 +223,7 @@ struct Kernels {
   void (*split_phases)(const Split&, int row_begin, int row_end, int channel_begin, int channel_end);
   void (*global_mean)(const GlobalMean&, int channel_begin, int channel_end);
   float (*peak)(int rounds, const float* data);  // the tile loop on data in L1, for benchmarks
+  const QuantizedKernels* quantized;  // that run wherever these do
 };
 
 }  // namespace jcw
@@ -202,4 +235,6 @@ const jcw::Kernels* jcw_kernels_avx2();
 const jcw::Kernels* jcw_kernels_avx512();
 const jcw::Kernels* jcw_kernels_neon();
 const jcw::Kernels* jcw_kernels_wasm();
+const jcw::QuantizedKernels* jcw_quantized_avx512vnni();
+const jcw::QuantizedKernels* jcw_quantized_dotprod();
 }

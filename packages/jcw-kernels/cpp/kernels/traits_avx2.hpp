@@ -60,6 +60,43 @@ struct Isa {
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return fma(x, _mm256_broadcast_ss(weights + channel), sum);
   }
+
+  static vec number_or(vec bound, vec x) { return _mm256_max_ps(x, bound); }  // the larger; the bound for NaN
+
+  // Pairs of 16 bits: sums of two products of bytes do not fit in as many.
+  struct Dot {
+    static constexpr const char* name = "avx2";
+    typedef std::int16_t pixel;
+    typedef std::int16_t weight;
+    static constexpr int inputs = 2, offset = 0;
+    static constexpr int granule = 2, units = 1;
+    typedef __m256i vec;
+
+    static vec set(int x) { return _mm256_set1_epi32(x); }
+    // In the first of two vectors lie pixels 0 to 3 and 8 to 11, in the second the others of sixteen.
+    template <int N>
+    static void load(const pixel* const (&rows)[inputs], vec (&x)[N]) {
+      for (int n = 0; n < N; n += 2) {
+        const vec a = _mm256_loadu_si256(reinterpret_cast<const vec*>(rows[0] + 8 * n));
+        const vec b = _mm256_loadu_si256(reinterpret_cast<const vec*>(rows[1] + 8 * n));
+        x[n] = _mm256_unpacklo_epi16(a, b);
+        x[n + 1] = _mm256_unpackhi_epi16(a, b);
+      }
+    }
+    template <int channel>
+    static vec add(vec x, const weight* weights, vec sum) {
+      std::int32_t pair;
+      __builtin_memcpy(&pair, weights + 2 * channel, sizeof pair);
+      return _mm256_add_epi32(sum, _mm256_madd_epi16(x, _mm256_set1_epi32(pair)));
+    }
+    template <int N>
+    static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
+      for (int n = 0; n < N; n += 2) {
+        values[n] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[n], sums[n + 1], 0x20));
+        values[n + 1] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[n], sums[n + 1], 0x31));
+      }
+    }
+  };
 };
 
 }  // namespace

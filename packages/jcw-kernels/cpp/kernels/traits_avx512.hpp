@@ -101,6 +101,38 @@ struct Isa {
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return fma(x, _mm512_set1_ps(weights[channel]), sum);
   }
+
+  static vec number_or(vec bound, vec x) { return _mm512_max_ps(x, bound); }  // the larger; the bound for NaN
+
+  // For processors without VNNI: pairs of 16 bits.
+  struct Dot {
+    static constexpr const char* name = "avx512";
+    typedef std::uint8_t pixel;
+    typedef std::int16_t weight;
+    static constexpr int inputs = 2, offset = 0;
+    static constexpr int granule = 1, units = 4;
+    typedef __m512i vec;
+
+    static vec set(int x) { return _mm512_set1_epi32(x); }
+    template <int N>
+    static void load(const pixel* const (&rows)[inputs], vec (&x)[N]) {
+      const auto wide = [](const pixel* at) {
+        return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+      };
+      for (int n = 0; n < N; ++n)
+        x[n] = _mm512_or_si512(wide(rows[0] + 16 * n), _mm512_slli_epi32(wide(rows[1] + 16 * n), 16));
+    }
+    template <int channel>
+    static vec add(vec x, const weight* weights, vec sum) {
+      std::int32_t pair;
+      __builtin_memcpy(&pair, weights + 2 * channel, sizeof pair);
+      return _mm512_add_epi32(sum, _mm512_madd_epi16(x, _mm512_set1_epi32(pair)));
+    }
+    template <int N>
+    static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
+      for (int n = 0; n < N; ++n) values[n] = _mm512_cvtepi32_ps(sums[n]);
+    }
+  };
 };
 
 }  // namespace

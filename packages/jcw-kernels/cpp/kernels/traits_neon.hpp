@@ -58,6 +58,37 @@ struct Isa {
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return vfmaq_laneq_f32(sum, x, vld1q_f32(weights + channel / 4 * 4), channel % 4);
   }
+
+  static vec number_or(vec bound, vec x) { return vmaxnmq_f32(x, bound); }  // the larger; the bound for NaN
+
+  // For processors without dot products.
+  struct Dot {
+    static constexpr const char* name = "neon";
+    typedef std::int16_t pixel;
+    typedef std::int16_t weight;
+    static constexpr int inputs = 1, offset = 0;
+    static constexpr int granule = 2, units = 3;
+    typedef int32x4_t vec;
+    typedef int16x4_t pixels;
+
+    static vec set(int x) { return vdupq_n_s32(x); }
+    template <int N>
+    static void load(const pixel* const (&rows)[inputs], int16x4_t (&x)[N]) {
+      for (int n = 0; n < N; n += 2) {
+        const int16x8_t both = vld1q_s16(rows[0] + 4 * n);
+        x[n] = vget_low_s16(both);
+        x[n + 1] = vget_high_s16(both);
+      }
+    }
+    template <int channel>
+    static vec add(int16x4_t x, const weight* weights, vec sum) {
+      return vmlal_lane_s16(sum, x, vld1_s16(weights), channel);
+    }
+    template <int N>
+    static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
+      for (int n = 0; n < N; ++n) values[n] = vcvtq_f32_s32(sums[n]);
+    }
+  };
 };
 
 }  // namespace

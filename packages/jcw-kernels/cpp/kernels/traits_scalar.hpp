@@ -62,6 +62,34 @@ struct Isa {
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return fma(x, set(weights[channel]), sum);
   }
+
+  static vec number_or(vec bound, vec x) { return x > bound ? x : bound; }  // the larger; the bound for NaN
+
+  struct Dot {
+    static constexpr const char* name = "scalar";
+    typedef std::int16_t pixel;
+    typedef std::int16_t weight;
+    static constexpr int inputs = 1, offset = 0;
+    static constexpr int granule = 1, units = 2;
+    typedef ivec vec;
+
+    static vec set(int x) { return vec{x, x, x, x}; }
+    template <int N>
+    static void load(const pixel* const (&rows)[inputs], vec (&x)[N]) {
+      for (int n = 0; n < N; ++n) {
+        const pixel* at = rows[0] + 4 * n;
+        x[n] = vec{at[0], at[1], at[2], at[3]};
+      }
+    }
+    template <int channel>
+    static vec add(vec x, const weight* weights, vec sum) {
+      return sum + x * set(weights[channel]);
+    }
+    template <int N>
+    static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
+      for (int n = 0; n < N; ++n) values[n] = __builtin_convertvector(sums[n], Isa::vec);
+    }
+  };
 };
 
 }  // namespace

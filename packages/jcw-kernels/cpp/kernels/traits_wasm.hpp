@@ -56,6 +56,36 @@ struct Isa {
   static vec fma_weight(vec x, const float* weights, vec sum) {
     return fma(x, wasm_v128_load32_splat(weights + channel), sum);
   }
+
+  static vec number_or(vec bound, vec x) { return wasm_f32x4_pmax(bound, x); }  // the larger; the bound for NaN
+
+  // Pairs of 16 bits.
+  struct Dot {
+    static constexpr const char* name = "wasm";
+    typedef std::int16_t pixel;
+    typedef std::int16_t weight;
+    static constexpr int inputs = 2, offset = 0;
+    static constexpr int granule = 2, units = 1;
+    typedef v128_t vec;
+
+    static vec set(int x) { return wasm_i32x4_splat(x); }
+    template <int N>
+    static void load(const pixel* const (&rows)[inputs], vec (&x)[N]) {
+      for (int n = 0; n < N; n += 2) {
+        const vec a = wasm_v128_load(rows[0] + 4 * n), b = wasm_v128_load(rows[1] + 4 * n);
+        x[n] = wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+        x[n + 1] = wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+      }
+    }
+    template <int channel>
+    static vec add(vec x, const weight* weights, vec sum) {
+      return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, wasm_v128_load32_splat(weights + 2 * channel)));
+    }
+    template <int N>
+    static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
+      for (int n = 0; n < N; ++n) values[n] = wasm_f32x4_convert_i32x4(sums[n]);
+    }
+  };
 };
 
 }  // namespace

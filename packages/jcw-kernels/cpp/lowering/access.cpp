@@ -7,7 +7,7 @@ namespace jcw {
 
 Access access_of(const Model& model, const Unit& u) {
   const int from = u.inputs[0];
-  if (u.op == Op::conv2d && !u.depthwise() && u.stride != Pair{1, 1}) return Access::bands;
+  if (u.op == Op::conv2d && !u.depthwise() && u.stride != Pair{1, 1}) return u.quantized() ? Access::phases : Access::bands;
   if (from == 0 || one_pixel(u.in)) return Access::phases;
   // Padding is zero, which only is a neutral maximum among values that are not negative.
   if (u.op == Op::max_pool && !never_negative(model.units[static_cast<std::size_t>(from - 1)].activation))

@@ -169,7 +169,7 @@ class Planner {
 
   // Each of them within the limit, so that sums of them are 64-bit numbers.
   static std::int64_t floats_of(const Tensor& tensor) {
-    const std::int64_t floats = whole_blocks(tensor.layout.floats());
+    const std::int64_t floats = tensor.floats();
     require_room(floats);
     return floats;
   }
@@ -197,7 +197,7 @@ class Planner {
       tensor.offset = place(tensor, lives.with(tensor));
       lives.add(tensor);
       plan_.floats = std::max(plan_.floats, tensor.end());
-      plan_.offset[tensor.tensor] = tensor.offset + lowered_.tensors[tensor.tensor].layout.lead();
+      plan_.offset[tensor.tensor] = tensor.offset + lowered_.tensors[tensor.tensor].lead();
     }
     find_dirty();
     if (plan_.floats) guard();
@@ -228,7 +228,7 @@ class Planner {
       guard();
     }
     for (std::size_t t = 0; t < slot_.size(); ++t)
-      if (slot_[t] >= 0) plan_.offset[t] = slots_[index(slot_[t])].offset + lowered_.tensors[t].layout.lead();
+      if (slot_[t] >= 0) plan_.offset[t] = slots_[index(slot_[t])].offset + lowered_.tensors[t].lead();
   }
 
   void guard() {

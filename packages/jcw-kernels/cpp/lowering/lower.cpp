@@ -2,6 +2,7 @@
 #include "lowering/lower.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <set>
 
@@ -18,7 +19,7 @@ std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 class Lowering {
  public:
-  explicit Lowering(const Model& model) : model_(model), pairs_(pairs_with_next(model)) {}
+  Lowering(const Model& model, int bytes) : model_(model), bytes_(bytes), pairs_(pairs_with_next(model)) {}
 
   Lowered run() {
     add_tensors();
@@ -169,6 +170,21 @@ class Lowering {
     return copy(i, u.inputs[0], u.stride, phases, made);
   }
 
+  // `from` in whole numbers, all that lies around its pixels included; made once for all who read it alike.
+  int quantized(int i, int from) {
+    const Unit& u = unit(i);
+    Tensor made = tensor(from);
+    made.external = made.flat = false;
+    made.bytes = bytes_;
+    made.kind = "int8 ";
+    const std::string key = std::to_string(from) + " int8 " + std::to_string(std::bit_cast<std::uint32_t>(u.input_scale)) + ' ' + std::to_string(u.zero);
+    if (const auto known = copies_.find(key); known != copies_.end()) return known->second;
+    result_.tensors.push_back(std::move(made));
+    const int to = static_cast<int>(result_.tensors.size()) - 1;
+    result_.operations.push_back({Kind::quantize, i, {from}, -1, to, {1, 1}, {}});
+    return copies_[key] = to;
+  }
+
   void push(Kind kind, int i, std::vector<int> reads, int residual = -1, std::vector<Phase> phases = {{0, 0}}) {
     result_.operations.push_back({kind, i, std::move(reads), residual, i + 1, unit(i).stride, std::move(phases)});
   }
@@ -201,7 +217,7 @@ class Lowering {
   void emit_windowed(int i) {
     const Unit& u = unit(i);
     const std::vector<Phase> phases = access_of(model_, u) == Access::by_two ? std::vector<Phase>{{0, 0}} : phases_of(u);
-    const int in = phased(i, phases);
+    const int pixels = phased(i, phases), in = u.quantized() ? quantized(i, pixels) : pixels;
     const int residual = u.residual >= 0 ? aligned(i, u.residual, i + 1) : -1;
     const bool plain = is_pool(u) || u.depthwise();
     push(plain ? Kind::windowed : Kind::convolution, i, {in}, residual, phases);
@@ -230,6 +246,7 @@ class Lowering {
   }
 
   const Model& model_;
+  const int bytes_;
   const std::vector<bool> pairs_;
   Lowered result_;
   std::vector<std::int64_t> row_;
@@ -238,6 +255,6 @@ class Lowering {
 
 }  // namespace
 
-Lowered lower(const Model& model) { return Lowering(model).run(); }
+Lowered lower(const Model& model, int bytes) { return Lowering(model, bytes).run(); }
 
 }  // namespace jcw

@@ -19,11 +19,19 @@ struct Tensor {
   bool external = false;  // the caller's image: dense, read only through copies
   bool flat = false;
   float fill = 0.0f;      // value of all padding
+  int bytes = sizeof(float);  // of a pixel: fewer of whole numbers
   std::string kind;       // tells tensors apart that may not share a buffer
   int row_class = 0, pad_rows = 0, pad_columns = 0;
+
+  // Memory that it takes. Kernels of whole numbers read past the pixels that they need.
+  std::int64_t floats() const {
+    const std::int64_t all = whole_blocks(layout.floats());
+    return bytes == sizeof(float) ? all : whole_blocks(divide_up(times(all, bytes) + 4 * kBlock, sizeof(float)));
+  }
+  std::int64_t lead() const { return layout.lead() * bytes / static_cast<int>(sizeof(float)); }
 };
 
-enum class Kind { convolution, windowed, linear, elementwise, relayout, global_mean, concat, portable };
+enum class Kind { convolution, quantize, windowed, linear, elementwise, relayout, global_mean, concat, portable };
 
 struct Phase {
   int y, x;
@@ -57,6 +65,7 @@ struct Lowered {
   int output = 0;
 };
 
-Lowered lower(const Model& model);
+// Pixels of whole numbers take `bytes`.
+Lowered lower(const Model& model, int bytes);
 
 }  // namespace jcw

@@ -1,9 +1,10 @@
 // Version, precision and checksum of a model.jcw. Version 1 states neither of the latter two; from version 3 on weights may
-// be of half precision.
+// be of half precision, from version 4 on convolutions of whole numbers.
 #include "model/format.hpp"
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -13,8 +14,8 @@ namespace jcw {
 namespace {
 
 constexpr std::string_view kFormat = "jcw-model/";
-constexpr int kNewest = 3;
-constexpr std::string_view kPrecision = "float32";
+constexpr int kNewest = 4;
+constexpr std::string_view kPrecisions[] = {"float32", "int8"};
 
 // Of one to nine digits.
 int version_of(const std::string& format) {
@@ -57,8 +58,8 @@ void check_format(const Safetensors& file) {
                       std::string(kFormat) + std::to_string(kNewest));
   if (version < 2) return;
   const std::string& precision = required(file, "precision");
-  if (precision != kPrecision)
-    throw FormatError("the file is of precision " + precision + ", this engine computes in " + std::string(kPrecision));
+  if (std::find(std::begin(kPrecisions), std::end(kPrecisions), precision) == std::end(kPrecisions))
+    throw FormatError("the file is of precision " + precision + ", this engine computes in float32 and int8");
   const std::string &stated = required(file, "checksum"), found = checksum(file);
   if (stated != found) throw FormatError("the file is damaged: its checksum is " + found + ", it should be " + stated);
 }

@@ -23,6 +23,7 @@ namespace jcw {
 namespace {
 
 constexpr int kLargestWindow = 1 << 12;  // kernel, stride, padding
+constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (2 * 255 * 127);  // of whole numbers and their zeros, in 32 bits
 constexpr std::int64_t kLargestModel = std::int64_t{1} << 31;  // floats of all weights
 
 constexpr std::array<std::pair<std::string_view, Op>, 21> kOps = {{
@@ -99,6 +100,15 @@ void read_portable(const Json& entry, Unit& unit) {
   if (const int factor = integer(entry, "factor", 1, kLargestWindow, 1); factor != 1) unit.scale = {factor, factor};
 }
 
+// Of what a unit computes with whole numbers.
+void read_quantization(const Json& entry, Unit& unit) {
+  unit.zero = integer(entry, "input_zero", 0, 255, 0);
+  if (!entry.find("input_scale")) return;
+  unit.input_scale = number(entry, "input_scale");
+  if (!(unit.input_scale >= std::numeric_limits<float>::min()) || !std::isfinite(1.0f / unit.input_scale))
+    throw FormatError("input_scale is no number above 0 whose inverse a float can hold");
+}
+
 Shape input_shape(const Json& program) {
   const Json::Array& sizes = program.at("input").array("input");
   if (sizes.empty() || sizes.size() > 3) throw FormatError("the input's shape has no one to three sizes");
@@ -109,22 +119,29 @@ Shape input_shape(const Json& program) {
   return shape;
 }
 
-// Of either precision; the engine computes with floats.
+template <class Stored, class Value>
+void convert(const TensorView& tensor, std::vector<float>& values, const Value& value) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Stored stored;
+    std::memcpy(&stored, tensor.bytes.data() + i * sizeof stored, sizeof stored);
+    values[i] = value(stored);
+  }
+}
+
+// Of any type that files hold numbers in.
 std::vector<float> floats(const TensorView& tensor, const std::string& name, std::int64_t expected) {
-  const bool half = tensor.dtype == "F16";
-  const std::int64_t bytes = expected * static_cast<std::int64_t>(half ? sizeof(std::uint16_t) : sizeof(float));
-  if ((!half && tensor.dtype != "F32") || static_cast<std::int64_t>(tensor.bytes.size()) != bytes)
+  const bool half = tensor.dtype == "F16", byte = tensor.dtype == "I8";
+  const std::int64_t bytes = expected * (half ? 2 : byte ? 1 : 4);
+  if ((!half && !byte && tensor.dtype != "F32") || static_cast<std::int64_t>(tensor.bytes.size()) != bytes)
     throw FormatError("tensor " + name + " has " + std::to_string(tensor.bytes.size()) + " bytes of " + tensor.dtype +
-                      ", expected " + std::to_string(expected) + " values of F32 or F16");
+                      ", expected " + std::to_string(expected) + " values of F32, F16 or I8");
   std::vector<float> values(static_cast<std::size_t>(expected));
   if (half)
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      std::uint16_t stored;
-      std::memcpy(&stored, tensor.bytes.data() + i * sizeof stored, sizeof stored);
-      values[i] = float_of_half(stored);
-    }
-  else if (expected)
-    std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+    convert<std::uint16_t>(tensor, values, float_of_half);
+  else if (byte)
+    convert<std::int8_t>(tensor, values, [](std::int8_t stored) { return static_cast<float>(stored); });
+  else
+    convert<float>(tensor, values, [](float stored) { return stored; });
   for (const float value : values)
     if (!std::isfinite(value)) throw FormatError("tensor " + name + " holds NaN or infinity");
   return values;
@@ -160,6 +177,29 @@ std::vector<float> expand(const Safetensors& file, const Unit& unit) {
   return weight;
 }
 
+// Throws FormatError unless the sums of the unit's products fit in 32 bits.
+void check_whole_numbers(const Unit& unit) {
+  if (unit.positions() > kMostProducts) throw FormatError("unit " + unit.name + ": sums of too many products for int8");
+  for (const float weight : unit.weight)
+    if (weight != std::nearbyint(weight) || std::abs(weight) > 127)
+      throw FormatError("unit " + unit.name + ": has an input_scale, but weights that are no int8 from -127 on");
+}
+
+// Scales of whole-numbered weights; and what they are worth, where a unit computes with floats.
+void read_scales(const Safetensors& file, Unit& unit) {
+  const std::string name = unit.name + ".scale";
+  const auto found = file.tensors.find(name);
+  if (found == file.tensors.end()) {
+    if (unit.input_scale > 0) throw FormatError("unit " + unit.name + ": has an input_scale, but its weights have no scale");
+    return;
+  }
+  unit.weight_scale = floats(found->second, name, unit.out_channels);
+  if (unit.input_scale > 0) return check_whole_numbers(unit);
+  const std::size_t positions = static_cast<std::size_t>(unit.positions());
+  for (std::size_t i = 0; i < unit.weight.size(); ++i) unit.weight[i] *= unit.weight_scale[i / positions];
+  unit.weight_scale.clear();
+}
+
 void read_weights(const Safetensors& file, Unit& unit) {
   const std::int64_t size = unit.weights();
   if (size > kLargestTensor) throw FormatError("unit " + unit.name + ": too many weights");
@@ -167,6 +207,7 @@ void read_weights(const Safetensors& file, Unit& unit) {
   const auto dense = file.tensors.find(name);
   unit.weight = dense == file.tensors.end() ? expand(file, unit) : floats(dense->second, name, size);
   unit.bias = floats(tensor(file, bias), bias, unit.out_channels);
+  read_scales(file, unit);
 }
 
 // An attribute that an operation does not have may be there, but must not ask for anything.
@@ -213,6 +254,7 @@ Unit read_unit(const Json& entry, int known_tensors) {
   unit.output_padding = pair(entry, "output_padding", 0, {0, 0});
   read_padding(entry, unit);
   read_portable(entry, unit);
+  read_quantization(entry, unit);
   check_attributes(unit);
   return unit;
 }
@@ -228,6 +270,7 @@ void add_unit(const Safetensors& file, const Json& entry, Model& model, std::set
     infer_shapes(model, unit);
     if (unit.in.size() > kLargestTensor || unit.out.size() > kLargestTensor)
       throw FormatError("unit " + unit.name + ": its activations are too large");
+    if (unit.input_scale > 0 && !quantizes(unit)) throw FormatError("unit " + unit.name + ": takes no input_scale");
     if (unit.weighted()) read_weights(file, unit);
     const std::string slopes = unit.name + ".weight";
     if (unit.op == Op::prelu) unit.weight = floats(tensor(file, slopes), slopes, unit.in.channels);

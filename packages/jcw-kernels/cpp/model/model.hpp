@@ -50,10 +50,16 @@ struct Unit {
   Shape in, out;
   std::vector<float> weight;  // out_channels x (in channels / groups) x kernel; of prelu, channels
   std::vector<float> bias;    // out_channels
+  // Of a convolution of whole numbers: weights are numbers of -127 to 127, each worth its output channel's scale; pixels are
+  // numbers of 0 to 255, `zero` is 0.0, and one more is worth `input_scale`.
+  std::vector<float> weight_scale;  // out_channels; none of units that compute with floats
+  float input_scale = 0.0f;
+  int zero = 0;
 
   bool convolves() const { return op == Op::conv2d || op == Op::conv_transpose2d; }
   bool weighted() const { return convolves() || op == Op::linear; }
   bool fuses() const { return op == Op::conv2d || op == Op::linear; }  // takes a residual
+  bool quantized() const { return !weight_scale.empty(); }
   bool depthwise() const { return op == Op::conv2d && groups == in.channels && groups == out.channels; }
   bool portable() const { return op >= Op::clip; }  // computed by plain loops
   Pair span() const { return {(kernel.y - 1) * dilation.y + 1, (kernel.x - 1) * dilation.x + 1}; }  // pixels, first to last tap

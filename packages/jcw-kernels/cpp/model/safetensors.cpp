@@ -16,8 +16,8 @@ constexpr std::int64_t kLargest = std::int64_t{1} << 40;
 std::int64_t item_bytes(const std::string& dtype, const std::string& name) {
   if (dtype == "F32") return 4;
   if (dtype == "F16") return 2;
-  if (dtype == "U8") return 1;
-  throw FormatError("tensor " + name + " is of type " + dtype + ", expected F32, F16 or U8");
+  if (dtype == "U8" || dtype == "I8") return 1;
+  throw FormatError("tensor " + name + " is of type " + dtype + ", expected F32, F16, I8 or U8");
 }
 
 TensorView view(const std::string& name, const Json& entry, std::span<const std::byte> data) {

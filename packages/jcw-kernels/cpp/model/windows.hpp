@@ -58,6 +58,11 @@ inline bool is_pool(const Unit& unit) { return unit.op == Op::max_pool || unit.o
 // A convolution with one output pixel is a linear layer on its flattened input.
 inline bool is_linear(const Unit& unit) { return unit.fuses() && one_pixel(unit.out); }
 
+// What can be computed with whole numbers.
+inline bool quantizes(const Unit& unit) {
+  return unit.op == Op::conv2d && unit.groups == 1 && !unit.depthwise() && !is_linear(unit);
+}
+
 inline bool never_negative(Activation activation) {
   return activation == Activation::relu || activation == Activation::relu6 || activation == Activation::sigmoid ||
          activation == Activation::hardsigmoid;

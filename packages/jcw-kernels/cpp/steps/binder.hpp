@@ -33,6 +33,7 @@ class Binder {
 
   const Bound& bound() const { return bound_; }
   const Kernels& kernels() const { return *bound_.kernels; }
+  const QuantizedKernels& quantized() const { return *bound_.quantized; }
   const Unit& unit(const Operation& o) const { return bound_.model->units[static_cast<std::size_t>(o.unit)]; }
   const Tensor& tensor(int t) const { return bound_.lowered->tensors[static_cast<std::size_t>(t)]; }
 
@@ -79,6 +80,8 @@ class Binder {
 };
 
 Step make_convolution(const Binder& binder, const Operation& o);
+Step make_quantize(const Binder& binder, const Operation& o);  // floats to whole numbers
+Step make_quantized(const Binder& binder, const Operation& o);  // a convolution of these, without density and macs
 Step make_tiled_convolution(const Binder& binder, const Operation& o);  // with Step::groupwise
 // Whether a layer with this share of kept weights is to be made by make_winograd. Throws UsageError when the
 // environment variable JCW_WINOGRAD is neither "always" nor "never".

@@ -102,6 +102,7 @@ bool dense_pays(const Unit& unit, const Kernels& kernels, double density) {
 Step make_form(const Binder& binder, const Operation& o, double density) {
   const Unit& unit = binder.unit(o);
   const Kernels& kernels = binder.kernels();
+  if (unit.quantized()) return make_quantized(binder, o);
   if (winograd_pays(binder, o, density)) return make_winograd(binder, o);
   const double cost = rows_cost(binder, o);
   if (cost < 1 && density >= kRowsMargin * cost * break_even(unit, kernels)) return make_rows(binder, o);
@@ -125,6 +126,7 @@ Step make_convolution(const Binder& binder, const Operation& o) {
 Step make_tiled_convolution(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const double kept = density(unit);
+  if (unit.quantized()) return counted(make_quantized(binder, o), unit, kept);
   return counted(make_tiles(binder, o, dense_pays(unit, binder.kernels(), kept)), unit, kept);
 }
 

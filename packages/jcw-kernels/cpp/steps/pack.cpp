@@ -98,6 +98,54 @@ Packed pack_sparse(const Unit& unit, int blocks, const Address& address) {
   return packed;
 }
 
+namespace {
+
+void append_number(float number, int bytes, std::vector<std::byte>& to) {
+  const auto value = static_cast<std::int16_t>(number);  // little end first
+  for (int i = 0; i < bytes; ++i) to.push_back(static_cast<std::byte>(value >> 8 * i & 0xFF));
+}
+
+// The weights of `inputs` entries, of which the last may be missing: [channel][input].
+void append_product(const std::vector<std::array<float, kGroup>>& entries, std::size_t first, const QuantizedKernels& kernels,
+                    std::vector<std::byte>& to) {
+  for (std::size_t r = 0; r < kGroup; ++r)
+    for (std::size_t i = first; i < first + static_cast<std::size_t>(kernels.inputs); ++i)
+      append_number(i < entries.size() ? entries[i][r] : 0.0f, kernels.weight_bytes, to);
+}
+
+}  // namespace
+
+PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address) {
+  PackedNumbers packed;
+  packed.groups = groups_of(unit, kGroup);
+  packed.bias = padded_bias(unit, kGroup);
+  packed.scales = unit.weight_scale;
+  for (float& scale : packed.scales) scale *= unit.input_scale;
+  packed.scales.resize(packed.bias.size(), 0.0f);
+  const auto inputs = static_cast<std::size_t>(kernels.inputs);
+  for (int group = 0; group < packed.groups; ++group) {
+    packed.starts.push_back(static_cast<std::int32_t>(packed.offsets.size() / inputs));
+    std::vector<std::array<float, kGroup>> entries;
+    std::array<float, kGroup> entry;
+    std::array<std::int32_t, kGroup> sums{};
+    for (int in = 0; in < unit.in.channels; ++in)
+      for (int tap = 0; tap < unit.taps(); ++tap) {
+        const std::int32_t offset = address(in, tap / unit.kernel.x, tap % unit.kernel.x);
+        if (offset == kNowhere || !gather(unit, group * kGroup, kGroup, in, tap, entry.data())) continue;
+        packed.offsets.push_back(offset);
+        entries.push_back(entry);
+        for (std::size_t r = 0; r < kGroup; ++r) sums[r] += static_cast<std::int32_t>(entry[r]);
+      }
+    while (packed.offsets.size() % inputs) packed.offsets.push_back(packed.offsets.back());
+    for (std::size_t i = 0; i < entries.size(); i += inputs) append_product(entries, i, kernels, packed.weights);
+    for (const std::int32_t sum : sums) packed.first.push_back((kernels.offset - unit.zero) * sum);
+  }
+  packed.starts.push_back(static_cast<std::int32_t>(packed.offsets.size() / inputs));
+  const std::int32_t last = packed.offsets.empty() ? 0 : packed.offsets.back();
+  packed.offsets.insert(packed.offsets.end(), kAhead, last);  // prefetching reads past the end
+  return packed;
+}
+
 Packed pack_dense(const Unit& unit, int channels, int blocks, const Address& address) {
   Packed packed;
   packed.groups = groups_of(unit, channels);

@@ -29,6 +29,18 @@ Packed pack_sparse(const Unit& unit, int blocks, const Address& address);
 // Groups of `channels` output channels, all weights. For ungrouped convolutions.
 Packed pack_dense(const Unit& unit, int channels, int blocks, const Address& address);
 
+// Whole-numbered weights of groups of four output channels, as kernels of whole numbers read them.
+struct PackedNumbers {
+  std::vector<std::int32_t> offsets, starts, first;
+  std::vector<std::byte> weights;
+  std::vector<float> scales, bias;
+  int groups = 0;
+
+  double bytes() const { return static_cast<double>(offsets.size() * sizeof(std::int32_t) + weights.size()); }
+};
+
+PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address);
+
 // All weights of a 3 x 3 convolution as G g G^T (see kernels/winograd.inl): 16 points of groups of `channels` output
 // channels. Input channels lie `plane` floats apart.
 Packed pack_winograd(const Unit& unit, int channels, int blocks, std::int64_t plane);

@@ -17,6 +17,7 @@ bool meets(int tap, int padding, int stride, int in, int out) {
 Step make_step(const Binder& binder, const Operation& o) {
   switch (o.kind) {
     case Kind::convolution: return make_convolution(binder, o);
+    case Kind::quantize: return make_quantize(binder, o);
     case Kind::windowed: return o.first.empty() ? make_windowed(binder, o) : make_pair(binder, o);
     case Kind::linear: return make_linear(binder, o);
     case Kind::elementwise: return make_elementwise(binder, o);
@@ -70,14 +71,14 @@ void clear_padding(Step& step, const Binder& binder, const Operation& o) {
 }
 
 double activation_bytes(const Lowered& lowered, const Operation& o) {
-  double floats = 0;
+  double bytes = 0;
   const auto add = [&](int t) {
     const Tensor& tensor = lowered.tensors[static_cast<std::size_t>(t)];
-    floats += static_cast<double>(tensor.layout.planes) * static_cast<double>(tensor.layout.run());
+    bytes += static_cast<double>(tensor.layout.planes) * static_cast<double>(tensor.layout.run()) * tensor.bytes;
   };
   for (const int t : o.inputs()) add(t);
   add(o.write);
-  return floats * sizeof(float);
+  return bytes;
 }
 
 }  // namespace
@@ -111,7 +112,8 @@ std::vector<Step> make_steps(const Bound& bound) {
   std::vector<Step> steps;
   for (const Operation& o : bound.lowered->operations) {
     steps.push_back(make_step(binder, o));
-    if (bound.plan->dirty[static_cast<std::size_t>(o.write)]) clear_padding(steps.back(), binder, o);
+    // Whole numbers are written with all that pads them.
+    if (bound.plan->dirty[static_cast<std::size_t>(o.write)] && o.kind != Kind::quantize) clear_padding(steps.back(), binder, o);
     steps.back().unit = o.first.empty() ? o.unit : o.first.front().unit;
     steps.back().bytes += activation_bytes(*bound.lowered, o);
   }

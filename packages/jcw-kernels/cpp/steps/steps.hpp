@@ -21,7 +21,7 @@ struct Groupwise {
 
 struct Step {
   int unit = 0;
-  std::string kernel;    // what a profile calls it: "sparse", "dense", "rows", "winograd", ...
+  std::string kernel;    // what a profile calls it: "sparse", "dense", "rows", "winograd", "int8", ...
   double density = 1.0;  // share of weight groups kept
   double macs = 0.0;     // multiply-accumulates on kept weights
   double bytes = 0.0;    // activations and weights read and written, each once
@@ -40,6 +40,7 @@ struct Bound {
   Scratch* scratch;
   const float* const* image;  // where the caller's image is at the time of the call
   const Kernels* kernels;
+  const QuantizedKernels* quantized;
 };
 
 // One step per operation, in order. The steps keep their packed weights; `bound` must outlive them.

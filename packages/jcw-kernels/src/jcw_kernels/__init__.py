@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from jcw_kernels._engine import available_isas, chosen_isa
+from jcw_kernels.calibration import calibrate
 from jcw_kernels.peak import peak_gflops
 from jcw_kernels.program import Program, StepTime, compile_model, load
 
@@ -12,6 +13,7 @@ __all__ = [
     "Program",
     "StepTime",
     "available_isas",
+    "calibrate",
     "chosen_isa",
     "compile_model",
     "load",

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Annotated
 
 import jcw_core.errors
@@ -27,6 +28,11 @@ class Engine:
 
     def time(self, layer: int, image: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], runs: int) -> list[float]:
         """Seconds of all steps from the layer with this number on, for each run."""
+
+    def observe(self, image: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], tensors: Sequence[int]) -> list[tuple[int, Annotated[NDArray[numpy.float32], dict(shape=(None, None))]]]:
+        """
+        (tensor, (channels, pixels) float32) of those of them that are written.
+        """
 
     def poison(self) -> None:
         """Fill all activations with NaN, for tests."""

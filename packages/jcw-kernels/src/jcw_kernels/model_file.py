@@ -1,4 +1,4 @@
-"""``model.jcw``: its exporter and its contents, a safetensors file with the network in its header and only kept weights."""
+"""``model.jcw``: a safetensors file with the network in its header and only kept weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from jcw_core.errors import NetworkError
-from jcw_core.files import atomic, safetensors_metadata
+from jcw_core.files import safetensors_metadata
 from jcw_core.network.graph import Network
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.layers import FusedLayer, fuse
@@ -22,14 +21,12 @@ from jcw_core.network.model import Model
 from jcw_core.network.operations import ACTIVATIONS
 from jcw_core.protocols import WeightType
 from jcw_kernels.fold import Folded, fold
+from jcw_kernels.quantization import Numbers, Quantization, quantized
 from jcw_kernels.weight_packing import as_stored, pack
 
-FORMAT = "jcw-model/3"
-"""What is written. Engines read this and all before it: version 1 states neither precision nor checksum, and up to version 2
-all weights are float32."""
-
-PRECISION = "float32"
-"""Of activations and sums, whatever the weights were stored as."""
+FORMAT = "jcw-model/4"
+"""What is written. Engines read this and all before it: version 1 states neither precision nor checksum, up to version 2
+all weights are float32, and up to version 3 all layers compute with floats."""
 
 IMAGES = "images"
 """The key of the metadata that says how image files become the input; a model runs without."""
@@ -40,53 +37,37 @@ _ATTRIBUTES = (
 )
 
 
-class JcwExporter:
-    """The ``jcw`` exporter: writes what the engine runs.
-
-    Args:
-        weights: what they are stored as.
-    """
-
-    name = "jcw"
-    suffix = ".jcw"
-
-    def __init__(self, weights: WeightType = "float32") -> None:
-        self.weights = weights
-
-    def storing(self, weights: WeightType) -> JcwExporter:
-        """The same exporter, for weights of another type."""
-        return JcwExporter(weights)
-
-    def export(self, model: Model, path: Path) -> None:
-        """Write ``path`` atomically: network, architecture and only the kept weights."""
-        with atomic(path) as temporary:
-            temporary.write_bytes(serialize(model, self.weights))
-
-
-def serialize(model: Model, weights: WeightType = "float32") -> bytes:
+def serialize(
+    model: Model, weights: WeightType = "float32", quantization: Quantization | None = None
+) -> bytes:
     """The contents of a ``model.jcw``: what the engine loads, here or on a device.
 
     Args:
         model: what is to run.
         weights: what they are stored as. ``"float16"`` halves the file; biases stay float32, and so do the weights of a
             layer that would lose more than rounding.
+        quantization: the numbers that layers read which compute with whole ones; their weights are stored as int8.
 
     Raises:
         NetworkError: the name of a layer cannot stand in a file.
     """
+    quantization = quantization or {}
     metadata = {
         "network": model.network.to_json(),
-        "program": json.dumps(program_of(model.network)),
+        "program": json.dumps(program_of(model.network, quantization)),
+        "precision": "int8" if quantization else "float32",
     }
     if model.architecture is not None:
         metadata["architecture"] = json.dumps(model.architecture.to_dict())
     if model.images is not None:
         metadata[IMAGES] = model.images.to_json()
     tensors: dict[str, NDArray[Any]] = {}
-    for layer in _layers(model.network):
+    for layer in layers_of(model.network):
         _require_name(layer.name)
         folded = fold(layer, model.weights)
-        if folded is not None:
+        if folded is not None and layer.name in quantization:
+            tensors |= quantized_tensors(layer.name, folded, quantization[layer.name])
+        elif folded is not None:
             tensors |= layer_tensors(layer.name, folded, weights)
         if layer.node.op == "prelu":
             tensors[f"{layer.name}.weight"] = model.weights[f"{layer.name}.weight"]
@@ -94,8 +75,8 @@ def serialize(model: Model, weights: WeightType = "float32") -> bytes:
 
 
 def stated(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) -> dict[str, str]:
-    """The metadata with what every file states: format, precision and checksum."""
-    metadata = {"format": FORMAT, "precision": PRECISION, **metadata}
+    """The metadata with what every file states: format, precision (float32 unless they say so) and checksum."""
+    metadata = {"format": FORMAT, "precision": "float32", **metadata}
     return metadata | {"checksum": checksum(metadata, tensors)}
 
 
@@ -130,31 +111,50 @@ def _require_name(name: str) -> None:
         raise NetworkError(f"layer {name!a}: a control character in its name; give it another")
 
 
-def _layers(network: Network) -> list[FusedLayer]:
+def layers_of(network: Network) -> list[FusedLayer]:
     """Layers of one operation each: the engine decides itself what it runs together."""
     return [part for layer in fuse(network) for part in layer.parts]
 
 
-def program_of(network: Network) -> Mapping[str, Any]:
-    """The layers of ``network`` as plain data: tensor 0 is the input, layer ``i`` makes tensor ``i + 1``."""
-    layers = _layers(network)
-    numbers = {network.input.name: 0} | {layer.output: i + 1 for i, layer in enumerate(layers)}
+def numbers_of(network: Network) -> Mapping[str, int]:
+    """The number of the tensor that a node makes, by its name: 0 is the input, layer ``i`` makes tensor ``i + 1``."""
+    return {network.input.name: 0} | {layer.output: i + 1 for i, layer in enumerate(layers_of(network))}
+
+
+def program_of(network: Network, quantization: Quantization) -> Mapping[str, Any]:
+    """The layers of ``network`` as plain data."""
+    numbers = numbers_of(network)
     return {
         "input": list(network.input_shape),
-        "units": [_entry(network, layer, numbers) for layer in layers],
+        "units": [
+            _entry(network, layer, numbers) | _input_numbers(quantization.get(layer.name))
+            for layer in layers_of(network)
+        ],
         "output": numbers[network.output.inputs[0]],
     }
 
 
+def _input_numbers(numbers: Numbers | None) -> dict[str, Any]:
+    return {} if numbers is None else {"input_scale": numbers.scale, "input_zero": numbers.zero}
+
+
 def layer_tensors(name: str, folded: Folded, weights: WeightType = "float32") -> dict[str, NDArray[Any]]:
     """The arrays of one layer: bits and values where groups are pruned, the whole weight where not."""
-    weight = as_stored(folded.weight, weights)
+    return {f"{name}.bias": folded.bias} | _weight_tensors(name, as_stored(folded.weight, weights))
+
+
+def quantized_tensors(name: str, folded: Folded, numbers: Numbers) -> dict[str, NDArray[Any]]:
+    """The same of a layer that computes with whole numbers, and their scales."""
+    weight, scale, made_up = quantized(folded, numbers)
+    return {f"{name}.bias": made_up.bias, f"{name}.scale": scale} | _weight_tensors(name, weight)
+
+
+def _weight_tensors(name: str, weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
     depthwise = weight.ndim == 4 and weight.shape[1] == 1
     pruned = None if depthwise else pack(weight)
-    tensors: dict[str, NDArray[Any]] = {f"{name}.bias": folded.bias}
     if pruned is None:
-        return tensors | {f"{name}.weight": weight}
-    return tensors | {f"{name}.mask": pruned[0], f"{name}.values": pruned[1]}
+        return {f"{name}.weight": weight}
+    return {f"{name}.mask": pruned[0], f"{name}.values": pruned[1]}
 
 
 def _entry(network: Network, layer: FusedLayer, numbers: Mapping[str, int]) -> dict[str, Any]:

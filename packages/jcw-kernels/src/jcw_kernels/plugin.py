@@ -24,7 +24,7 @@ def jcw_register_devices() -> Sequence[DevicePlugin]:
 @hookimpl
 def jcw_register_exporters() -> Sequence[Exporter]:
     """``model.jcw``, as ``jcw``."""
-    from jcw_kernels.model_file import JcwExporter
+    from jcw_kernels.exporter import JcwExporter
 
     return [JcwExporter()]
 

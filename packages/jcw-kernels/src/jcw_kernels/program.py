@@ -18,6 +18,7 @@ from jcw_core.protocols import WeightType
 from jcw_core.shown import count_of
 from jcw_kernels._engine import Engine
 from jcw_kernels.model_file import images_of, random_input, serialize
+from jcw_kernels.quantization import Quantization
 
 _LEAST_RUNS = 3
 """The fewest of which one may be disturbed."""
@@ -30,7 +31,7 @@ class StepTime:
 
     Args:
         layer: name of the layer that it belongs to.
-        kernel: ``"sparse"``, ``"dense"``, ``"rows"`` (dense, row by row), ``"winograd"``, ``"depthwise"``,
+        kernel: ``"sparse"``, ``"dense"``, ``"rows"`` (dense, row by row), ``"winograd"``, ``"int8"`` (whole numbers), ``"quantize"`` (floats to these), ``"depthwise"``,
             ``"linear"``, ``"pool"``, ``"elementwise"``, ``"mean"``, ``"portable"`` (plain loops) or ``"copy"``; ``"sparse+depthwise"`` and
             ``"dense+depthwise"`` are a 1 x 1 convolution and the depthwise one that follows it in one step.
         density: share of the weight groups kept.
@@ -133,6 +134,21 @@ class Program:
         """
         return self._engine.run(self._checked(images))
 
+    def observe(
+        self, image: NDArray[np.float32], tensors: Sequence[int]
+    ) -> Sequence[tuple[int, NDArray[np.float32]]]:
+        """What lies between the layers for one image (1, channels, height, width).
+
+        Args:
+            image: as of ``run``.
+            tensors: layer ``i`` of the file makes tensor ``i + 1``.
+
+        Returns:
+            each of them with its values (channels, pixels) in the order in which they are made, but for those that layers
+            which run together never write.
+        """
+        return self._engine.observe(self._checked(image), list(tensors))
+
     def profile(self, images: NDArray[np.float32] | None = None, *, rounds: int = 20) -> Sequence[StepTime]:
         """Time each step on one image (random by default), after a warm-up; medians, as ``time`` takes them."""
         image = self._checked(random_input(self.input_shape) if images is None else images[:1])
@@ -191,7 +207,12 @@ def _program(file: bytes, threads: int, isa: str) -> Program:
 
 
 def compile_model(
-    model: Model, *, threads: int = 1, isa: str = "", weights: WeightType = "float32"
+    model: Model,
+    *,
+    threads: int = 1,
+    isa: str = "",
+    weights: WeightType = "float32",
+    quantization: Quantization | None = None,
 ) -> Program:
     """Fold, fuse and pack ``model`` into a program.
 
@@ -199,8 +220,10 @@ def compile_model(
         model: what is to run.
         threads, isa: as of ``Program``, whose errors it raises, too.
         weights: what they are stored as; ``"float16"`` halves the file, and the program computes with what is in it.
+        quantization: the numbers that layers read which are to compute with whole ones, as ``calibrate`` chooses
+            them.
     """
-    return Program(serialize(model, weights), threads=threads, isa=isa)
+    return Program(serialize(model, weights, quantization), threads=threads, isa=isa)
 
 
 def load(path: Path | str, *, threads: int = 1, isa: str = "") -> Program:

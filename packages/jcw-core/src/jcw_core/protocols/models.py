@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_core.space.bounds import Bound
@@ -58,3 +61,20 @@ class StoresWeights(Exporter, Protocol):
 
     def storing(self, weights: WeightType) -> Exporter:
         """An exporter that stores them as ``weights``."""
+
+
+Precision = Literal["float32", "int8"]
+"""What a runtime computes with."""
+
+
+@runtime_checkable
+class Quantizes(Exporter, Protocol):
+    """An exporter whose files may have their runtime compute with whole numbers."""
+
+    def calibrated(self, images: NDArray[np.float32]) -> Exporter:
+        """An exporter of models that compute with int8 where that is faster.
+
+        Args:
+            images: (n, channels, height, width), normalised as the models take them; what activations are for these says which
+                numbers stand for them.
+        """

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from jcw_core.datasets.split import normalise
 from jcw_core.errors import RecipeError
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.normalisation import with_normalisation
 from jcw_core.options import option
-from jcw_core.protocols import Resized, StoresWeights, WeightType
+from jcw_core.protocols import Precision, Quantizes, Resized, StoresWeights, WeightType
 from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, write_exports
 
 if TYPE_CHECKING:
@@ -25,6 +28,13 @@ class ExportOptions:
     weights: WeightType = option(
         "float32",
         help="what files store weights as, in formats that leave a choice: float16 halves a model.jcw, which computes as before",
+    )
+    precision: Precision = option(
+        "float32",
+        help="what the files compute with, in formats that leave a choice: int8 is faster where windows are larger than a pixel",
+    )
+    calibration_images: int = option(
+        256, low=1, high=100_000, help="training images, without labels, by which numbers of int8 are chosen"
     )
     normalise: bool = option(
         False, help="the files take pixels from 0 to 255 as they are, and normalise them themselves"
@@ -45,7 +55,7 @@ class ExportStage:
 
         Raises:
             PluginError: a format that is not installed.
-            RecipeError: none of the formats stores such weights.
+            RecipeError: none of the formats stores such weights, or computes so.
         """
         _exporters(run)
         return (MODELS,)
@@ -54,7 +64,7 @@ class ExportStage:
         """Export; returns the files."""
         from jcw_core.formats.safetensors_file import load_model
 
-        exporters = _exporters(run)
+        exporters = _calibrated(run, _exporters(run))
         models, images = ChosenModel.read_all(run.path(MODELS)), image_input(run)
         files: dict[str, dict[str, str]] = {}
         for done, chosen in enumerate(models, start=1):
@@ -73,6 +83,11 @@ def _exporters(run: Run) -> list[Exporter]:
     """What writes the files, in the order of the recipe."""
     options = run.options(ExportOptions)
     exporters = [run.registry.exporters[name] for name in options.formats]
+    if options.precision == "int8" and not any(isinstance(exporter, Quantizes) for exporter in exporters):
+        raise RecipeError(
+            f"export.precision is {options.precision!r}, but none of the formats {', '.join(options.formats)} computes so; "
+            f"add 'jcw' to export.formats or leave export.precision out"
+        )
     if options.weights == ExportOptions().weights:
         return exporters
     if not any(isinstance(exporter, StoresWeights) for exporter in exporters):
@@ -81,6 +96,18 @@ def _exporters(run: Run) -> list[Exporter]:
             f"add 'jcw' to export.formats or leave export.weights out"
         )
     return [e.storing(options.weights) if isinstance(e, StoresWeights) else e for e in exporters]
+
+
+def _calibrated(run: Run, exporters: Sequence[Exporter]) -> Sequence[Exporter]:
+    """Those that write files which compute as the recipe asks for."""
+    options = run.options(ExportOptions)
+    if options.precision == "float32":
+        return exporters
+    data = run.dataset("training")
+    drawn = np.random.default_rng(run.recipe.run.seed).permutation(len(data))[: options.calibration_images]
+    pixels = data.images(np.sort(drawn))
+    images = pixels.astype(np.float32) if options.normalise else normalise(pixels, data)
+    return [e.calibrated(images) if isinstance(e, Quantizes) else e for e in exporters]
 
 
 def image_input(run: Run) -> ImageInput:

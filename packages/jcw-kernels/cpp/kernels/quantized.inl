@@ -1,0 +1,134 @@
+// Convolution of whole numbers. A pixel is a number q of 0 to 255 that stands for (q - zero) * scale of its tensor, a weight one
+// of -127 to 127 that stands for itself times a scale of its output channel:
+//     sum[o][p] = sum over kept (i, ky, kx) of w[o][i][ky][kx] * (q[i][p + offset] - zero)
+//     out[o][p] = activation(sum[o][p] * scales[o] + bias[o] + residual[o][p])
+// with offsets as in convolve.inl; padding holds `zero`. Four adjacent output channels share each load here as well, and as many
+// kept inputs as one instruction adds up, wherever they lie, are interleaved in registers: Dot::inputs of them, pixel by pixel.
+// Products and sums are exact, and floats take no fused multiply-add, so that every instruction set has the same bits.
+#pragma once
+
+#include "tile.inl"
+
+namespace {
+
+using jcw::QuantizedConvolution;
+
+template <class Dot>
+void quantize(const jcw::Quantize& q, std::ptrdiff_t begin, std::ptrdiff_t end) {
+  auto* const out = static_cast<typename Dot::pixel*>(q.out);
+  const vec inverse = Isa::set(q.inverse);
+  const vec low = Isa::set(static_cast<float>(-q.zero)), high = Isa::set(static_cast<float>(255 - q.zero));
+  // Adding 1.5 * 2^23 rounds to whole numbers, which then are the low bits.
+  const vec magic = Isa::set(12582912.0f);
+  const std::int32_t base = 0x4B400000 - q.zero + Dot::offset;
+  for (std::ptrdiff_t i = begin; i < end; i += jcw::kBlock) {
+    std::int32_t bits[jcw::kBlock];
+    JCW_UNROLL
+    for (int n = 0; n < jcw::kBlock; n += Isa::width) {
+      const vec bounded = Isa::min(high, Isa::number_or(low, Isa::load(q.in + i + n) * inverse));
+      const vec rounded = bounded + magic;
+      __builtin_memcpy(bits + n, &rounded, sizeof rounded);
+    }
+    for (int n = 0; n < jcw::kBlock; ++n) out[i + n] = static_cast<typename Dot::pixel>(bits[n] - base);
+  }
+}
+
+template <class Dot, int N>
+struct Sums {
+  typename Dot::vec sum[4][N];
+};
+
+template <class Dot, int N, class Pixels, int r = 0>
+JCW_INLINE void add_products(Sums<Dot, N>& sums, const Pixels (&x)[N], const typename Dot::weight* weights) {
+  if constexpr (r < 4) {
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) sums.sum[r][n] = Dot::template add<r>(x[n], weights, sums.sum[r][n]);
+    add_products<Dot, N, Pixels, r + 1>(sums, x, weights);
+  }
+}
+
+// What a Dot keeps of its inputs: all of them in the lanes of sums, or one in fewer bits.
+template <class Dot, class = void>
+struct PixelsOf {
+  using type = typename Dot::vec;
+};
+template <class Dot>
+struct PixelsOf<Dot, std::void_t<typename Dot::pixels>> {
+  using type = typename Dot::pixels;
+};
+
+template <class Dot, int N>
+JCW_INLINE void accumulate(Sums<Dot, N>& sums, const typename Dot::pixel* in, const std::int32_t* offsets,
+                           const typename Dot::weight* weights, int products) {
+  for (int p = 0; p < products; ++p) {
+    const typename Dot::pixel* rows[Dot::inputs];
+    JCW_UNROLL
+    for (int i = 0; i < Dot::inputs; ++i) {
+      prefetch(in + offsets[jcw::kAhead + i]);
+      rows[i] = in + offsets[i];
+    }
+    typename PixelsOf<Dot>::type x[N];
+    Dot::load(rows, x);
+    add_products(sums, x, weights);
+    offsets += Dot::inputs;
+    weights += 4 * Dot::inputs;
+  }
+}
+
+template <class Dot>
+struct QuantizedTiles {
+  const QuantizedConvolution& conv;
+  int group_begin, group_end;
+
+  template <int N>
+  JCW_INLINE void one(int group, std::ptrdiff_t pixel) const {
+    const std::int32_t first = conv.starts[group], count = conv.starts[group + 1] - first;
+    Sums<Dot, N> sums;
+    JCW_UNROLL
+    for (int r = 0; r < 4; ++r) {
+      const typename Dot::vec from = Dot::set(conv.first[4 * group + r]);
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n) sums.sum[r][n] = from;
+    }
+    accumulate<Dot, N>(sums, static_cast<const typename Dot::pixel*>(conv.in) + pixel, conv.offsets + first * Dot::inputs,
+                       static_cast<const typename Dot::weight*>(conv.weights) + std::ptrdiff_t{first} * 4 * Dot::inputs, count);
+    Tile<4, N> tile;
+    JCW_UNROLL
+    for (int r = 0; r < 4; ++r) {
+      const vec scale = Isa::set(conv.scales[4 * group + r]), bias = Isa::set(conv.target.bias[4 * group + r]);
+      Dot::to_floats(sums.sum[r], tile.sum[r]);
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n) tile.sum[r][n] = tile.sum[r][n] * scale + bias;
+    }
+    finish<4, N>(tile, conv.target, 4 * group, pixel);
+  }
+
+  // Two tiles share each visit of a group's weights.
+  template <int units>
+  __attribute__((noinline)) void run(int first, int tiles) const {
+    constexpr int N = units * Dot::granule;
+    for (int t = 0; t < tiles; t += 2)
+      for (int group = group_begin; group < group_end; ++group)
+        for (int i = t; i < smaller(tiles, t + 2); ++i)
+          one<N>(group, std::ptrdiff_t{first * Dot::granule + i * N} * Isa::width);
+  }
+};
+
+template <class Dot>
+void convolve_quantized(const QuantizedConvolution& conv, int block_begin, int block_end, int group_begin, int group_end) {
+  constexpr int units = jcw::kBlock / (Dot::granule * Isa::width);
+  split_tiles<Dot::units>(block_begin * units, block_end * units, QuantizedTiles<Dot>{conv, group_begin, group_end});
+}
+
+template <class Dot>
+constexpr jcw::QuantizedKernels kQuantized = {
+    .name = Dot::name,
+    .pixel_bytes = sizeof(typename Dot::pixel),
+    .weight_bytes = sizeof(typename Dot::weight),
+    .inputs = Dot::inputs,
+    .offset = Dot::offset,
+    .quantize = quantize<Dot>,
+    .convolve = convolve_quantized<Dot>,
+};
+
+}  // namespace

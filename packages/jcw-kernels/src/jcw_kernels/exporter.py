@@ -1,0 +1,44 @@
+"""The ``jcw`` exporter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jcw_core.files import atomic
+from jcw_core.network.model import Model
+from jcw_core.protocols import WeightType
+from jcw_kernels.calibration import calibrate
+from jcw_kernels.model_file import serialize
+
+
+class JcwExporter:
+    """The ``jcw`` exporter: writes what the engine runs.
+
+    Args:
+        weights: what they are stored as.
+        images: by which layers are chosen numbers, where they are to compute with int8; (n, channels, height, width), normalised.
+    """
+
+    name = "jcw"
+    suffix = ".jcw"
+
+    def __init__(self, weights: WeightType = "float32", images: NDArray[np.float32] | None = None) -> None:
+        self.weights = weights
+        self._images = images
+
+    def storing(self, weights: WeightType) -> JcwExporter:
+        """The same exporter, for weights of another type."""
+        return JcwExporter(weights, self._images)
+
+    def calibrated(self, images: NDArray[np.float32]) -> JcwExporter:
+        """The same exporter, for int8."""
+        return JcwExporter(self.weights, images)
+
+    def export(self, model: Model, path: Path) -> None:
+        """Write ``path`` atomically: network, architecture and only the kept weights."""
+        numbers = None if self._images is None else calibrate(model, self._images)
+        with atomic(path) as temporary:
+            temporary.write_bytes(serialize(model, self.weights, numbers))

@@ -1,0 +1,51 @@
+"""Whole numbers for weights and activations, which an int8 network computes with.
+
+An activation tensor holds numbers q of 0 to 255, each worth ``scale * (q - zero)`` (Jacob et al. 2018); a weight is a number of
+-127 to 127 times a scale of its output channel. A layer's bias makes up for what rounding its weights does to the mean of its
+outputs (Nagel et al. 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jcw_kernels.fold import Folded
+
+_LARGEST = 127
+"""Of a weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What the numbers of an activation tensor are worth.
+
+    Args:
+        scale: of one more.
+        zero: the number that is worth 0.0.
+        means: (channels,) of the true values.
+    """
+
+    scale: float
+    zero: int
+    means: NDArray[np.float64]
+
+
+Quantization = Mapping[str, Numbers]
+"""The numbers of a layer's input, by the layer's name; layers that are not there compute with floats."""
+
+
+def quantized(folded: Folded, numbers: Numbers) -> tuple[NDArray[np.int8], NDArray[np.float32], Folded]:
+    """Weights as numbers (out, ...), their scales (out,), and the layer with its bias made up for their rounding."""
+    flat = folded.weight.reshape(len(folded.weight), -1)
+    largest = np.abs(flat).max(axis=1, initial=0)
+    scale = np.where(largest > 0, largest / _LARGEST, 1).astype(np.float32)
+    rounded = np.rint(folded.weight / scale.reshape(-1, *[1] * (folded.weight.ndim - 1)))
+    rounded = np.clip(rounded, -_LARGEST, _LARGEST)
+    lost = folded.weight.astype(np.float64) - rounded * scale.reshape(-1, *[1] * (folded.weight.ndim - 1))
+    by_input = lost.reshape(*lost.shape[:2], -1).sum(axis=2)
+    bias = folded.bias + by_input @ numbers.means
+    return rounded.astype(np.int8), scale, replace(folded, bias=bias.astype(np.float32))

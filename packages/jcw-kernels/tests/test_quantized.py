@@ -1,0 +1,281 @@
+"""Convolutions of whole numbers: bit for bit those of integers in numpy, on every instruction set."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_samples import conv_network, poisoned, weights_for
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save
+
+from jcw_core.errors import FormatError, JcwError
+from jcw_core.files import safetensors_metadata
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+from jcw_kernels import Program, calibrate, compile_model
+from jcw_kernels.model_file import serialize, stated
+from jcw_kernels.quantization import Numbers
+
+F32 = NDArray[np.float32]
+
+
+@pytest.fixture(params=["always", "never"])
+def dot(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With the processor's dot products of bytes, where it has them, and without."""
+    monkeypatch.setenv("JCW_DOT", request.param)
+    return str(request.param)
+
+
+def integers(file: bytes, image: F32, network: Network, numbers: Numbers) -> F32:
+    """What the layer ``conv`` of a network of ``conv_network`` has to give."""
+    tensors = load_tensors(file)
+    node = network["conv"]
+    kernel, stride, padding = (node.attributes[key] for key in ("kernel_size", "stride", "padding"))
+    scale = np.float32(numbers.scale)
+    pixels = (
+        np.clip(np.rint(image * (np.float32(1) / scale)) + numbers.zero, 0, 255).astype(np.int64)
+        - numbers.zero
+    )
+    (top, left), (step_y, step_x) = padding, stride
+    pixels = np.pad(pixels, ((0, 0), (top, top), (left, left)))
+    seen = sliding_window_view(pixels, kernel, axis=(1, 2))[:, ::step_y, ::step_x]
+    weight = expanded(tensors, network).astype(np.int64)
+    sums = np.einsum("chwij,ocij->ohw", seen, weight).astype(np.float32)
+    return sums * (tensors["conv.scale"] * scale)[:, None, None] + tensors["conv.bias"][:, None, None]
+
+
+def expanded(tensors: Any, network: Network) -> NDArray[np.int8]:
+    """Weights of ``conv`` with the groups that are left out."""
+    shape = network.parameter_shapes["conv.weight"]
+    if "conv.weight" in tensors:
+        return tensors["conv.weight"].reshape(shape)  # type: ignore[no-any-return]
+    groups, positions = -(-shape[0] // 4), int(np.prod(shape[1:]))
+    kept = (
+        np.unpackbits(tensors["conv.mask"], bitorder="little")[: groups * positions].reshape(
+            groups, positions
+        )
+        > 0
+    )
+    by_group = np.zeros((groups, positions, 4), np.int8)
+    by_group[kept] = tensors["conv.values"]
+    return by_group.transpose(0, 2, 1).reshape(groups * 4, positions)[: shape[0]].reshape(shape)
+
+
+def check(
+    network: Network, density: float, rng: np.random.Generator, zero: int = 117, **options: Any
+) -> None:
+    arrays = weights_for(network, rng, density)
+    image = rng.standard_normal((1, *network.input_shape), dtype=np.float32)
+    numbers = Numbers(4 / 255, zero, np.zeros(network.input_shape[0]))
+    file = serialize(Model(network, arrays), quantization={"conv": numbers})
+    wanted = integers(file, image[0], network, numbers)
+    if "sum" in network:
+        own = {name: array for name, array in arrays.items() if name.startswith("other.")}
+        other = compile_model(Model(without(network), own), isa=options.get("isa", ""))
+        wanted = wanted + other.run(image)[0].reshape(wanted.shape)
+    if "act" in network:
+        wanted = np.maximum(wanted, 0)
+        wanted = np.minimum(wanted, 6) if network["act"].op == "relu6" else wanted
+    program = Program(file, **options)
+    assert "int8" in [step.kernel for step in program.profile(rounds=1)]
+    np.testing.assert_array_equal(poisoned(program, image), wanted.reshape(-1))
+
+
+def without(network: Network) -> Network:
+    """The network that gives the residual alone."""
+    b = NetworkBuilder("other", network.input_shape)
+    b.add("other", "conv2d", "input", **dict(network["other"].attributes))
+    return b.build()
+
+
+@pytest.mark.parametrize("density", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("width", [2, 15, 16, 17, 47, 64, 65, 97])
+def test_run_lengths(width: int, density: float, isa: str, dot: str, rng: np.random.Generator) -> None:
+    check(conv_network((7, 2, width), 9, (1, 1)), density, rng, isa=isa)
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("size", [(7, 7), (14, 13), (28, 29)])
+def test_windows(
+    kernel: int, stride: int, size: tuple[int, int], isa: str, dot: str, rng: np.random.Generator
+) -> None:
+    network = conv_network((6, *size), 6, (kernel,) * 2, (stride,) * 2, (kernel // 2,) * 2)
+    check(network, 0.4, rng, isa=isa)
+
+
+@pytest.mark.parametrize("activation", ["", "relu", "relu6"])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_fused(
+    activation: str, residual: bool, threads: int, isa: str, dot: str, rng: np.random.Generator
+) -> None:
+    network = conv_network((8, 20, 21), 10, (3, 3), padding=(1, 1), activation=activation, residual=residual)
+    check(network, 0.5, rng, isa=isa, threads=threads)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_layers(seed: int, isa: str, dot: str) -> None:
+    rng = np.random.default_rng(seed)
+    kernel = rng.integers(1, 6, 2)
+    padding = rng.integers(0, kernel // 2 + 1)
+    size = np.maximum(rng.integers(2, 40, 2), kernel + 1)
+    shape = (int(rng.integers(2, 70)), *map(int, size))
+    network = conv_network(
+        shape, int(rng.integers(1, 40)), tuple(map(int, kernel)), tuple(map(int, rng.integers(1, 4, 2))),
+        tuple(map(int, padding)), activation="relu", residual=bool(rng.random() < 0.3),
+    )  # fmt: skip
+    if np.prod(network.shapes["conv"][1:]) > 1:
+        check(
+            network,
+            rng.random(),
+            rng,
+            zero=int(rng.integers(0, 256)),
+            isa=isa,
+            threads=int(rng.integers(1, 3)),
+        )
+
+
+@pytest.mark.parametrize("zero", [0, 1, 128, 255])
+def test_zeros(zero: int, isa: str, dot: str, rng: np.random.Generator) -> None:
+    check(conv_network((5, 9, 9), 5, (3, 3), padding=(1, 1)), 0.5, rng, zero=zero, isa=isa)
+
+
+def test_the_largest_sums(isa: str, dot: str) -> None:
+    """Bytes at their ends, where sums of two products have no room in 16 bits."""
+    network = conv_network((64, 6, 6), 4, (3, 3), padding=(1, 1))
+    arrays = {"conv.weight": np.ones((4, 64, 3, 3), np.float32), "conv.bias": np.zeros(4, np.float32)}
+    arrays["conv.weight"][1:3] = -1
+    image = np.full((1, 64, 6, 6), 100, np.float32)
+    for zero in (0, 255):
+        numbers = Numbers(0.01, zero, np.zeros(64))
+        file = serialize(Model(network, arrays), quantization={"conv": numbers})
+        found = Program(file, isa=isa).run(image if zero == 0 else -image)[0]
+        np.testing.assert_array_equal(
+            found, integers(file, image[0] if zero == 0 else -image[0], network, numbers).reshape(-1)
+        )
+
+
+def test_nan_is_the_least_number(isa: str, dot: str) -> None:
+    network = conv_network((1, 1, 4), 2, (1, 1))
+    arrays = {"conv.weight": np.ones((2, 1, 1, 1), np.float32), "conv.bias": np.zeros(2, np.float32)}
+    file = serialize(Model(network, arrays), quantization={"conv": Numbers(1.0, 10, np.zeros(1))})
+    image = np.array([np.nan, -np.nan, np.inf, -np.inf], np.float32).reshape(1, 1, 1, 4)
+    np.testing.assert_allclose(Program(file, isa=isa).run(image)[0], 2 * [-10, -10, 245, -10], rtol=1e-6)
+
+
+def small() -> Network:
+    b = NetworkBuilder("small", (3, 16, 16))
+    b.conv("one", 8, 3, 2)
+    b.batch_norm("norm")
+    b.add("relu", "relu")
+    b.depthwise("deep", 3)
+    b.conv("two", 12, 3)
+    b.add("clip", "relu6")
+    b.conv("wide", 16, 1)
+    b.add("mean", "global_avg_pool")
+    return b.build()
+
+
+def test_a_calibrated_network_computes_nearly_the_same(isa: str, rng: np.random.Generator) -> None:
+    model = Model(small(), weights_for(small(), rng))
+    images = rng.standard_normal((24, 3, 16, 16), dtype=np.float32)
+    exact = compile_model(model, isa=isa).run(images[16:])
+    for method in ("mse", "percentile", "minmax"):
+        numbers = calibrate(model, images[:16], method=method)  # type: ignore[arg-type]
+        assert set(numbers) == {"one", "two"}
+        found = compile_model(model, isa=isa, quantization=numbers).run(images[16:])
+        assert 0 < np.linalg.norm(found - exact) < 0.03 * np.linalg.norm(exact), method
+
+
+def test_layers_may_be_named(rng: np.random.Generator) -> None:
+    model = Model(small(), weights_for(small(), rng))
+    images = rng.standard_normal((2, 3, 16, 16), dtype=np.float32)
+    assert set(calibrate(model, images, layers=["wide"])) == {"wide"}
+    with pytest.raises(JcwError, match="'deep' cannot compute with int8"):
+        calibrate(model, images, layers=["deep"])
+
+
+def test_means_of_outputs_stay(rng: np.random.Generator) -> None:
+    """Rounded weights shift them; biases make up for it."""
+    network = conv_network((16, 12, 12), 8, (3, 3))
+    arrays = weights_for(network, rng)
+    arrays["conv.weight"][:, :, 1, 1] += 200 * np.sign(rng.standard_normal((8, 16))).astype(np.float32)
+    images = np.abs(rng.standard_normal((32, 16, 12, 12), dtype=np.float32)) + 1
+    model = Model(network, arrays)
+    numbers = calibrate(model, images)
+    plain = {"conv": Numbers(numbers["conv"].scale, numbers["conv"].zero, np.zeros(16))}
+    exact = compile_model(model).run(images).reshape(32, 8, -1).mean(axis=(0, 2))
+
+    def off(quantization: Any) -> float:
+        found = compile_model(model, quantization=quantization).run(images).reshape(32, 8, -1)
+        return float(np.abs(found.mean(axis=(0, 2)) - exact).max())
+
+    assert off(numbers) < 0.2 * off(plain)
+
+
+def test_what_cannot_be_calibrated_is_said(rng: np.random.Generator) -> None:
+    model = Model(small(), weights_for(small(), rng))
+    images = rng.standard_normal((2, 3, 16, 16), dtype=np.float32)
+    with pytest.raises(JcwError, match="no image"):
+        calibrate(model, images[:0])
+    with pytest.raises(JcwError, match="expected one of mse, percentile, minmax"):
+        calibrate(model, images, method="best")  # type: ignore[arg-type]
+    with pytest.raises(JcwError, match="NaN or infinite"):
+        calibrate(model, np.full_like(images, np.nan))
+
+
+def changed(file: bytes, entry: dict[str, Any] | None = None, **tensors: Any) -> bytes:
+    """The file with other attributes of its last unit, or other tensors; None takes one away."""
+    metadata = dict(safetensors_metadata(file))
+    program = json.loads(metadata["program"])
+    program["units"][-1] |= entry or {}
+    kept = {key: value for key, value in (load_tensors(file) | tensors).items() if value is not None}
+    metadata = {key: metadata[key] for key in ("precision", "network")} | {"program": json.dumps(program)}
+    return save(kept, stated(metadata, kept))
+
+
+def test_damaged_files_are_named(rng: np.random.Generator) -> None:
+    network = conv_network((4, 6, 6), 4, (3, 3))
+    numbers = Numbers(0.1, 3, np.zeros(4))
+    model = Model(network, weights_for(network, rng))
+    file = serialize(model, quantization={"conv": numbers})
+    assert Program(changed(file)).outputs == 64
+    floats = rng.standard_normal((4, 4, 3, 3)).astype(np.float32)
+    for broken, message in (
+        (changed(file, {"input_scale": 0}), "input_scale"),
+        (changed(file, {"input_scale": 1e-40}), "input_scale"),
+        (changed(file, {"input_zero": 256}), "input_zero"),
+        (changed(file, {"groups": 2, "out_channels": 4}), "takes no input_scale"),
+        (changed(file, **{"conv.scale": None}), "no scale"),
+        (changed(file, **{"conv.scale": np.ones(3, np.float32)}), "conv.scale"),
+        (changed(file, **{"conv.scale": np.full(4, np.nan, np.float32)}), "conv.scale"),
+        (changed(file, **{"conv.weight": floats}), "no int8"),
+        (changed(file, **{"conv.weight": np.full((4, 4, 3, 3), -128, np.int8)}), "no int8"),
+    ):
+        with pytest.raises(FormatError, match=message):
+            Program(broken)
+
+
+def test_one_channel_to_one_is_depthwise_and_takes_floats(rng: np.random.Generator) -> None:
+    """Kernels of floats once read whole numbers there."""
+    network = conv_network((1, 6, 6), 1, (3, 3))
+    model = Model(network, weights_for(network, rng))
+    with pytest.raises(FormatError, match="takes no input_scale"):
+        compile_model(model, quantization={"conv": Numbers(0.1, 3, np.zeros(1))})
+    assert not calibrate(model, rng.standard_normal((2, 1, 6, 6), dtype=np.float32))
+
+
+def test_an_engine_takes_dots_always_or_never(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    monkeypatch.setenv("JCW_DOT", "perhaps")
+    network = conv_network((4, 6, 6), 4, (3, 3))
+    with pytest.raises(JcwError, match="expected always or never"):
+        compile_model(Model(network, weights_for(network, rng)))
