@@ -2,7 +2,7 @@
 #include "lowering/lower.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <cstring>
 #include <limits>
 #include <set>
 
@@ -177,7 +177,9 @@ class Lowering {
     made.external = made.flat = false;
     made.bytes = bytes_;
     made.kind = "int8 ";
-    const std::string key = std::to_string(from) + " int8 " + std::to_string(std::bit_cast<std::uint32_t>(u.input_scale)) + ' ' + std::to_string(u.zero);
+    std::uint32_t scale;  // its bits, as text of a float is rounded
+    std::memcpy(&scale, &u.input_scale, sizeof scale);
+    const std::string key = std::to_string(from) + " int8 " + std::to_string(scale) + ' ' + std::to_string(u.zero);
     if (const auto known = copies_.find(key); known != copies_.end()) return known->second;
     result_.tensors.push_back(std::move(made));
     const int to = static_cast<int>(result_.tensors.size()) - 1;
