@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import command, environment, jcw, start, wait_for
+from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 import jcw_kernels
 from jcw_core.datasets.split import normalise
 from jcw_core.network.weight_groups import weight_density
+from jcw_core.protocols import Dataset
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_core.run.context import Context
@@ -226,12 +228,17 @@ def test_kept_channels_and_densities_of_a_report_are_those_of_the_exported_tenso
             assert weight_density(weight) <= kept["density"] + 1 / groups
 
 
-def test_test_error_is_that_of_the_file_in_the_engine(measured: Path, workspace: Path) -> None:
-    report = json.loads((measured / "report.json").read_text())
+def scored(measured: Path, workspace: Path) -> tuple[Dataset, NDArray[np.float32]]:
+    """The images that models are scored on, and as networks read them."""
     registry = Registry()
     context = Context(load_recipe(workspace / "host.toml", registry), registry, RunDirectory(measured))
     test = context.dataset("test")
-    images = normalise(test.images(np.arange(len(test))), test)
+    return test, normalise(test.images(np.arange(len(test))), test)
+
+
+def test_test_error_is_that_of_the_file_in_the_engine(measured: Path, workspace: Path) -> None:
+    report = json.loads((measured / "report.json").read_text())
+    test, images = scored(measured, workspace)
     for model in (report["baseline"], *report["models"]):
         logits = jcw_kernels.load(measured / model["file"]).run(images)
         assert np.mean(logits.argmax(axis=1) != test.labels) == pytest.approx(model["test_error"])
@@ -244,10 +251,7 @@ def test_files_of_int8_are_measured_and_evaluated_as_they_run(measured: Path, wo
     done = jcw("run", *given, cwd=workspace)
     assert done.returncode == 0, done.stderr
     assert "profile finished before" in done.stderr
-    registry = Registry()
-    context = Context(load_recipe(workspace / "host.toml", registry), registry, RunDirectory(measured))
-    data = context.dataset("test")
-    images = normalise(data.images(np.arange(len(data))), data)
+    _, images = scored(measured, workspace)
     for model in json.loads((copy / "report.json").read_text())["models"]:
         program, exact = (jcw_kernels.load(run / model["file"]) for run in (copy, measured))
         assert "int8" in [step.kernel for step in program.profile(rounds=1)]

@@ -43,9 +43,9 @@ def quantized(folded: Folded, numbers: Numbers) -> tuple[NDArray[np.int8], NDArr
     flat = folded.weight.reshape(len(folded.weight), -1)
     largest = np.abs(flat).max(axis=1, initial=0)
     scale = np.where(largest > 0, largest / _LARGEST, 1).astype(np.float32)
-    rounded = np.rint(folded.weight / scale.reshape(-1, *[1] * (folded.weight.ndim - 1)))
-    rounded = np.clip(rounded, -_LARGEST, _LARGEST)
-    lost = folded.weight.astype(np.float64) - rounded * scale.reshape(-1, *[1] * (folded.weight.ndim - 1))
+    by_channel = scale.reshape(-1, *[1] * (folded.weight.ndim - 1))
+    rounded = np.clip(np.rint(folded.weight / by_channel), -_LARGEST, _LARGEST)
+    lost = folded.weight.astype(np.float64) - rounded * by_channel
     by_input = lost.reshape(*lost.shape[:2], -1).sum(axis=2)
     bias = folded.bias + by_input @ numbers.means
     return rounded.astype(np.int8), scale, replace(folded, bias=bias.astype(np.float32))
