@@ -1,0 +1,77 @@
+"""Numbers that stand for activations: found from images, near to what floats make of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_samples import conv_network, weights_for
+
+from jcw_core.errors import JcwError
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+from jcw_kernels import calibrate, compile_model
+from jcw_kernels.quantization import Numbers
+
+
+def small() -> Network:
+    b = NetworkBuilder("small", (3, 16, 16))
+    b.conv("one", 8, 3, 2)
+    b.batch_norm("norm")
+    b.add("relu", "relu")
+    b.depthwise("deep", 3)
+    b.conv("two", 12, 3)
+    b.add("clip", "relu6")
+    b.conv("wide", 16, 1)
+    b.add("mean", "global_avg_pool")
+    return b.build()
+
+
+def test_a_calibrated_network_computes_nearly_the_same(isa: str, rng: np.random.Generator) -> None:
+    model = Model(small(), weights_for(small(), rng))
+    images = rng.standard_normal((24, 3, 16, 16), dtype=np.float32)
+    exact = compile_model(model, isa=isa).run(images[16:])
+    for method in ("mse", "percentile", "minmax"):
+        numbers = calibrate(model, images[:16], method=method)  # type: ignore[arg-type]
+        assert set(numbers) == {"one", "two"}
+        found = compile_model(model, isa=isa, quantization=numbers).run(images[16:])
+        assert 0 < np.linalg.norm(found - exact) < 0.03 * np.linalg.norm(exact), method
+
+
+def test_layers_may_be_named(rng: np.random.Generator) -> None:
+    model = Model(small(), weights_for(small(), rng))
+    images = rng.standard_normal((2, 3, 16, 16), dtype=np.float32)
+    assert set(calibrate(model, images, layers=["wide"])) == {"wide"}
+    with pytest.raises(JcwError, match="'deep' cannot compute with int8"):
+        calibrate(model, images, layers=["deep"])
+
+
+def test_means_of_outputs_stay(rng: np.random.Generator) -> None:
+    """Rounded weights shift them; biases make up for it."""
+    network = conv_network((16, 12, 12), 8, (3, 3))
+    arrays = weights_for(network, rng)
+    arrays["conv.weight"][:, :, 1, 1] += 200 * np.sign(rng.standard_normal((8, 16))).astype(np.float32)
+    images = np.abs(rng.standard_normal((32, 16, 12, 12), dtype=np.float32)) + 1
+    model = Model(network, arrays)
+    numbers = calibrate(model, images)
+    plain = {"conv": Numbers(numbers["conv"].scale, numbers["conv"].zero, np.zeros(16))}
+    exact = compile_model(model).run(images).reshape(32, 8, -1).mean(axis=(0, 2))
+
+    def off(quantization: Any) -> float:
+        found = compile_model(model, quantization=quantization).run(images).reshape(32, 8, -1)
+        return float(np.abs(found.mean(axis=(0, 2)) - exact).max())
+
+    assert off(numbers) < 0.2 * off(plain)
+
+
+def test_what_cannot_be_calibrated_is_said(rng: np.random.Generator) -> None:
+    model = Model(small(), weights_for(small(), rng))
+    images = rng.standard_normal((2, 3, 16, 16), dtype=np.float32)
+    with pytest.raises(JcwError, match="no image"):
+        calibrate(model, images[:0])
+    with pytest.raises(JcwError, match="expected one of mse, percentile, minmax"):
+        calibrate(model, images, method="best")  # type: ignore[arg-type]
+    with pytest.raises(JcwError, match="NaN or infinite"):
+        calibrate(model, np.full_like(images, np.nan))
