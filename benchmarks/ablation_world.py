@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ablation_settings import ARITHMETIC, AUGMENTATION, SIZE, Settings
 from jcw_core.datasets.split import Subset, hold_out
 from jcw_core.errors import JcwError
 from jcw_core.files import digest
+from jcw_core.frozen import FrozenDict
 from jcw_core.network.graph import Network
 from jcw_core.protocols import Dataset
 from jcw_core.registry import Registry
@@ -72,7 +74,9 @@ class World:
         self.settings = settings
         self.table_path = table
         backbone = self.registry.backbones[settings.network]
-        self.network: Network = backbone.build(num_classes=10, width=settings.width, input_size=SIZE)
+        self.network = strided(
+            backbone.build(num_classes=10, width=settings.width, input_size=SIZE), settings.stem_stride
+        )
         self.space = SearchSpace.of(self.network, defaults=backbone.bounds)
         self._data, self._work = data, work
 
@@ -134,6 +138,13 @@ class World:
                 f"{self.settings.network}: {', '.join(verdict.reasons)}; run again when it is idle"
             )
         table.write(self.table_path)
+
+
+def strided(network: Network, stride: int) -> Network:
+    """``network`` with another stride in its first convolution."""
+    stem = next(node for node in network if node.op == "conv2d")
+    other = replace(stem, attributes=FrozenDict({**stem.attributes, "stride": (stride, stride)}))
+    return replace(network, nodes=tuple(other if node is stem else node for node in network))
 
 
 def rng_of(*key: str | int) -> np.random.Generator:
