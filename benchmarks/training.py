@@ -5,8 +5,10 @@ A step of the supernet draws widths and densities, cuts and masks the shared wei
 trains a module of torch's own layers that has those widths from the start. Images are JPEG files, decoded and changed at
 random by threads before they are wanted, in one step, and already there in the other. Two processes share each batch of
 one. What is compared runs in turn, on one thread beside which decoding, or the second process, may use the other cores.
+Rows of other instruction sets that the results file has stay there.
 
     python benchmarks/training.py --out docs/results/training.json
+    ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 python benchmarks/training.py --out docs/results/training.json
 """
 
 from __future__ import annotations
@@ -220,21 +222,23 @@ def name_of(row: Row) -> str:
 
 def summary(rows: Sequence[Row]) -> str:
     """The tables of the results page."""
-    lines = ["| a step of | supernet ms | plain ms | ratio |", "|---|---|---|---|"]
+    lines = ["| a step of | instructions | supernet ms | plain ms | ratio |", "|---|---|---|---|---|"]
     for row in (row for row in rows if row["kind"] == "step"):
         low, high = row["ratio_quartiles"]
         lines.append(
-            f"| {name_of(row)} | {row['supernet_ms']:.0f} | {row['plain_ms']:.0f} "
+            f"| {name_of(row)} | {row['capability']} | {row['supernet_ms']:.0f} | {row['plain_ms']:.0f} "
             f"| {row['ratio']:.2f} ({low:.2f} to {high:.2f}) |"
         )
     for kind, title in (
         ("files", "images from files, as a share of the rate from memory"),
         ("processes", "two processes, as a multiple of the rate of one"),
     ):
-        lines += ["", f"| {title} | ratio |", "|---|---|"]
+        lines += ["", f"| {title} | instructions | ratio |", "|---|---|---|"]
         for row in (row for row in rows if row["kind"] == kind):
             low, high = row["ratio_quartiles"]
-            lines.append(f"| {name_of(row)} | {row['ratio']:.2f} ({low:.2f} to {high:.2f}) |")
+            lines.append(
+                f"| {name_of(row)} | {row['capability']} | {row['ratio']:.2f} ({low:.2f} to {high:.2f}) |"
+            )
     return "\n".join(lines)
 
 
@@ -245,19 +249,29 @@ def draw(rows: Sequence[Row]) -> Any:
         "files": "rate from files over that from memory",
         "processes": "rate of two processes over one",
     }
-    figure, grid = subplots(len(titles), 1, 9, 6)
+    figure, grid = subplots(len(titles), 1, 9, 3 + len(rows) / 3)
     for [axis], (kind, title) in zip(grid, titles.items(), strict=True):
         own = [row for row in rows if row["kind"] == kind]
         middle = np.array([row["ratio"] for row in own])
         low, high = np.array([row["ratio_quartiles"] for row in own]).T
         axis.errorbar(
-            middle, [name_of(row) for row in own], xerr=[middle - low, high - middle], fmt="o", capsize=2
+            middle,
+            [f"{name_of(row)}, {row['capability']}" for row in own],
+            xerr=[middle - low, high - middle],
+            fmt="o",
+            capsize=2,
         )
         axis.axvline(1, linewidth=0.8, color="grey")
         axis.margins(y=0.3)
         axis.set(title=title, xlim=(0.5, 2))
         axis.invert_yaxis()
     return figure
+
+
+def others(path: Path, capability: str) -> list[Row]:
+    """What a results file has of other instruction sets."""
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else []
+    return [row for row in rows if row["capability"] != capability]
 
 
 def main() -> None:
@@ -273,10 +287,13 @@ def main() -> None:
         args.steps, args.files = (("mobilenet_v2", 0.25, 32, 8),), ("resnet18", 0.125, 32, 8)
         args.processes = (("resnet18", 0.125, 32, 8),)
     with threads(1), tempfile.TemporaryDirectory() as folder:
-        rows = [*steps(args), *files(args, Path(folder)), *processes(args)]
+        found = [*steps(args), *files(args, Path(folder)), *processes(args)]
+    capability = torch.backends.cpu.get_cpu_capability()
+    rows = [row | {"capability": capability} for row in found]
     print(summary(rows))
     if args.out:
-        ran = machine(capability=torch.backends.cpu.get_cpu_capability(), load=os.getloadavg()[0])
+        rows += others(args.out, capability)
+        ran = machine(load=os.getloadavg()[0])
         write(args.out, {"machine": ran, "versions": versions("jcw-core", "torch"), "rows": rows}, draw(rows))
 
 

@@ -78,9 +78,19 @@ def test_training(tmp_path):
     rows = run("training.py", "--quick", "--out", str(tmp_path / "t.json"))["rows"]
     assert [row["kind"] for row in rows] == ["step", "files", "files", "processes"]
     assert [row["workers"] for row in rows[1:3]] == [0, 1]
+    assert len({row["capability"] for row in rows}) == 1
     for row in rows:
         low, high = row["ratio_quartiles"]
         assert 0 < low <= row["ratio"] <= high
+
+
+def test_rows_of_other_instruction_sets_stay(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    others = importlib.import_module("training").others
+    path = tmp_path / "t.json"
+    assert others(path, "AVX2") == []
+    path.write_text(json.dumps({"rows": [{"capability": "AVX2"}, {"capability": "AVX512"}]}))
+    assert others(path, "AVX2") == [{"capability": "AVX512"}]
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])

@@ -36,10 +36,10 @@ def test_the_headline_names_the_fastest_of_the_good_models_and_the_fastest_of_al
     first, second = text.split("The fastest of all is")
     assert "good" in first
     assert "2.00 times" in first
-    assert "+0.90 points" in first
+    assert "0.90 points more than its " in first
     assert "fast" in second
     assert "5.00 times" in second
-    assert "+4.00 points" in second
+    assert "4.00 points more than its " in second
     assert "slow" not in text
 
 

@@ -13,7 +13,7 @@ from jcw_core.compress.request import Request
 from jcw_core.datasets.arrangement import Arrangement
 from jcw_core.datasets.image_source import open_source
 from jcw_core.datasets.images import ImagesOptions, arrangement
-from jcw_core.errors import RecipeError
+from jcw_core.errors import PluginError, RecipeError
 from jcw_core.files import atomic
 from jcw_core.options import Location, assignment, parse
 from jcw_core.recipe.recipe import load_recipe
@@ -57,6 +57,11 @@ class Work:
         Raises:
             JcwError: from any stage; what was finished stays.
         """
+        # Before a recipe that nobody has written yet is said to name it.
+        try:
+            self.registry.devices[self.request.device]
+        except PluginError as error:
+            raise RecipeError(f"--device: {error}") from None
         pictures = self._pictures()
         window = Window(None, None, self.request.budgets_ms, _GENERATIONS)
         text = recipe_text(self.request, pictures, window)
@@ -122,6 +127,11 @@ class Work:
             return Window(None, None, asked, 1)
         reserves = [_RESERVE * budget for budget in tight if _RESERVE * budget > fastest]
         budgets = sorted({*asked, *(round(reserve, 4) for reserve in reserves)})
+        if reserves:
+            spare = ", ".join(f"{reserve:.4g}" for reserve in reserves)
+            self.say(
+                f"models for {spare} ms are made as well, in case those asked for are measured to be slower than predicted"
+            )
         low = _LOWEST * min(tight)
         return Window(low if low > fastest else None, max(max(tight), fastest), budgets, _GENERATIONS)
 

@@ -45,9 +45,15 @@ def _fastest(fastest: Mapping[str, Any], named: Mapping[str, Any], baseline: Map
 def _told(model: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
     latency = model["measured_latency_ms"]
     change = (budget.score(model) - budget.score(baseline)) * 100
+    compared = (
+        f"{abs(change):.2f} points {'more' if change > 0 else 'less'} than its"
+        if round(change, 2)
+        else "as its"
+    )
     return (
         f"<strong>{escape(str(model['id']))}</strong>: {latency:.3g} ms, {baseline['measured_latency_ms'] / latency:.2f} "
-        f"times as fast as the dense network, {budget.measured(model)} {budget.score(model):.2%} ({change:+.2f} points)"
+        f"times as fast as the dense network, {budget.measured(model)} {budget.score(model):.2%}, {compared} "
+        f"{budget.score(baseline):.2%}"
     )
 
 
