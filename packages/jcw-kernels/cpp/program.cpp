@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -22,12 +23,15 @@ Program::Program(Model model, int threads, const std::string& isa) try
     : model_(std::move(model)),
       kernels_(&choose_isa(isa)),
       quantized_(&quantized_kernels(*kernels_)),
-      lowered_(lower(model_, quantized_->pixel_bytes)),
+      lowered_(lower(model_, {quantized_->pixel_bytes, quantized_->offset, quantized_->taps})),
       plan_(plan_memory(lowered_)),
       arena_(plan_.floats),
       threads_(threads) {
-  for (const auto& [begin, end] : plan_.negative)
-    std::fill(arena_.data() + begin, arena_.data() + end, -std::numeric_limits<float>::infinity());
+  for (const Fill& fill : plan_.fills) {
+    float value;
+    std::memcpy(&value, &fill.bits, sizeof value);
+    std::fill(arena_.data() + fill.begin, arena_.data() + fill.end, value);
+  }
   for (const auto& [begin, end] : plan_.guards) arena_.guard(begin, end);
   steps_ = make_steps({&model_, &lowered_, &plan_, arena_.data(), &scratch_, &image_, kernels_, quantized_});
   scratch_.allocate(threads);

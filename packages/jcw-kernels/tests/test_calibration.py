@@ -40,6 +40,13 @@ def test_a_calibrated_network_computes_nearly_the_same(isa: str, rng: np.random.
         assert 0 < np.linalg.norm(found - exact) < 0.03 * np.linalg.norm(exact), method
 
 
+def test_pointwise_layers_are_taken_where_they_keep_many_inputs(rng: np.random.Generator) -> None:
+    network = conv_network((64, 6, 6), 8, (1, 1))
+    images = rng.standard_normal((2, 64, 6, 6), dtype=np.float32)
+    for density, taken in ((1.0, {"conv"}), (0.25, {"conv"}), (0.2, set())):
+        assert set(calibrate(Model(network, weights_for(network, rng, density)), images)) == taken
+
+
 def test_layers_may_be_named(rng: np.random.Generator) -> None:
     model = Model(small(), weights_for(small(), rng))
     images = rng.standard_normal((2, 3, 16, 16), dtype=np.float32)

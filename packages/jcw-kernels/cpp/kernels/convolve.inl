@@ -57,6 +57,17 @@ JCW_INLINE void start(Tile<R, N>& tile, const float* bias) {
   }
 }
 
+// Sums of whole numbers to what they are worth; two roundings, as kernels of whole numbers have them.
+template <int R, int N>
+JCW_INLINE void scale(Tile<R, N>& tile, const float* scales, const float* bias) {
+  JCW_UNROLL
+  for (int r = 0; r < R; ++r) {
+    const vec by = Isa::set(scales[r]), more = Isa::set(bias[r]);
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) tile.sum[r][n] = tile.sum[r][n] * by + more;
+  }
+}
+
 template <int R>
 struct ConvolveTiles {
   const Convolution& conv;
@@ -110,11 +121,14 @@ struct ConvolveTiles {
     const std::int32_t offset = conv.dense_starts ? conv.dense_starts[block] : first;
     if constexpr (Isa::prefetches_all) prefetch_outputs<N>(group + 1, pixel);
     Tile<R, N> tile;
-    if (block == 0)
-      start(tile, to.bias + group * R);
-    else
+    if (block > 0)
       resume(tile, group, pixel);
+    else if (to.scales)
+      tile = {};
+    else
+      start(tile, to.bias + group * R);
     accumulate<R, N>(tile, conv.in + pixel, conv.offsets + offset, conv.weights + std::ptrdiff_t{first} * R, count);
+    if (to.scales) scale(tile, to.scales + group * R, to.bias + group * R);
     if (block + 1 == conv.blocks)
       finish<R, N>(tile, to, group * R, pixel);
     else
@@ -124,6 +138,7 @@ struct ConvolveTiles {
   // A group passes before another one's outputs are read or written.
   template <int N>
   JCW_INLINE void prefetch_outputs(int group, std::ptrdiff_t pixel) const {
+    if (!conv.target.out) return;
     JCW_UNROLL
     for (int r = 0; r < R; ++r) {
       const float* out = conv.target.out + smaller(group * R + r, conv.target.channels - 1) * conv.target.out_plane + pixel;
@@ -162,7 +177,7 @@ struct ConvolveTiles {
   // cache while all groups pass over it.
   template <int N>
   __attribute__((noinline)) void run(int first, int tiles) const {
-    const bool plain = conv.blocks == 1 && only_clamps(conv.target.activation);
+    const bool plain = conv.blocks == 1 && only_clamps(conv.target.activation) && !conv.target.numbers.out && !conv.target.scales;
     const int whole = plain ? smaller(group_end, conv.target.channels / R) : group_begin;
     const int step = conv.blocks > 1 ? 1 : 2;
     for (int t = 0; t < tiles; t += step) {

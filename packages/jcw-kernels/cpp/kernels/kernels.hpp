@@ -21,11 +21,27 @@ inline constexpr int kBlock = 16;
 // Entries that an offset list must hold past its end, because inputs are prefetched ahead.
 inline constexpr int kAhead = 8;
 
-// Where a kernel writes: out[channel][pixel] = activation(value + bias + residual) where mask is set.
+// Floats to whole numbers: x * inverse, held within low and high, to the nearest, half to even, plus zero. NaN becomes the least.
+struct Rounding {
+  float inverse, low, high;
+  std::int32_t zero;  // less what the pixels of the kernels are less than the numbers that they stand for
+};
+
+// Whole numbers that a kernel makes of the floats that it writes or would write.
+struct Numbers {
+  void* out;             // channel 0, pixel 0; null where none are wanted
+  std::ptrdiff_t plane;  // in pixels
+  int bytes;             // of a pixel; of 4 they are floats, less the tensor's zero
+  Rounding rounding;     // clamps as the activation does
+};
+
+// Where a kernel writes: out[channel][pixel] = activation(value + bias + residual) where mask is set, else 0.
 struct Target {
-  float* out;              // channel 0, pixel 0
+  float* out;              // channel 0, pixel 0; null where only numbers are wanted
+  Numbers numbers;         // only of activations that are clamps
   const float* residual;   // the same pixels of the tensor to add, or null
   const float* bias;       // one per channel, padded to whole groups
+  const float* scales;     // likewise, of sums of whole numbers in a `Convolution`; or null
   const std::uint32_t* mask;  // per pixel all ones or, in pad columns, zero
   std::ptrdiff_t out_plane, residual_plane;
   int channels;
@@ -47,13 +63,10 @@ struct Convolution {
   int groups, blocks;
 };
 
-// Floats to whole numbers: out[i] = round(in[i] * inverse) + zero, half to even and held within 0 and 255, less the kernels'
-// `offset`. NaN becomes 0.
 struct Quantize {
   const float* in;
   void* out;  // pixels
-  float inverse;
-  int zero;
+  Rounding rounding;
 };
 
 // Convolution of whole numbers by groups of four adjacent output channels. A product takes `inputs` entries, each the pixels at
@@ -196,7 +209,10 @@ struct QuantizedKernels {
   int pixel_bytes, weight_bytes;
   int inputs;  // entries that meet in one product
   int offset;  // what pixels are less than the numbers 0 to 255 that they stand for
-  void (*quantize)(const Quantize&, std::ptrdiff_t begin, std::ptrdiff_t end);  // whole blocks of pixels
+  int taps;    // windows of fewer are faster with floats, as long as their sums are exact
+  // Whole blocks of pixels; of floats, which are whole numbers then, less the tensor's zero.
+  void (*quantize)(const Quantize&, std::ptrdiff_t begin, std::ptrdiff_t end);
+  void (*round)(const Quantize&, std::ptrdiff_t begin, std::ptrdiff_t end);
   void (*convolve)(const QuantizedConvolution&, int block_begin, int block_end, int group_begin, int group_end);
 };
 

@@ -13,24 +13,11 @@ namespace {
 
 using jcw::QuantizedConvolution;
 
-template <class Dot>
+template <class Pixel>
 void quantize(const jcw::Quantize& q, std::ptrdiff_t begin, std::ptrdiff_t end) {
-  auto* const out = static_cast<typename Dot::pixel*>(q.out);
-  const vec inverse = Isa::set(q.inverse);
-  const vec low = Isa::set(static_cast<float>(-q.zero)), high = Isa::set(static_cast<float>(255 - q.zero));
-  // Adding 1.5 * 2^23 rounds to whole numbers, which then are the low bits.
-  const vec magic = Isa::set(12582912.0f);
-  const std::int32_t base = 0x4B400000 - q.zero + Dot::offset;
-  for (std::ptrdiff_t i = begin; i < end; i += jcw::kBlock) {
-    std::int32_t bits[jcw::kBlock];
-    JCW_UNROLL
-    for (int n = 0; n < jcw::kBlock; n += Isa::width) {
-      const vec bounded = Isa::min(high, Isa::number_or(low, Isa::load(q.in + i + n) * inverse));
-      const vec rounded = bounded + magic;
-      __builtin_memcpy(bits + n, &rounded, sizeof rounded);
-    }
-    for (int n = 0; n < jcw::kBlock; ++n) out[i + n] = static_cast<typename Dot::pixel>(bits[n] - base);
-  }
+  auto* const out = static_cast<Pixel*>(q.out);
+  const Rounded rounded(q.rounding);
+  for (std::ptrdiff_t i = begin; i < end; i += Isa::width) rounded.store(out + i, Isa::load(q.in + i));
 }
 
 template <class Dot, int N>
@@ -127,7 +114,9 @@ constexpr jcw::QuantizedKernels kQuantized = {
     .weight_bytes = sizeof(typename Dot::weight),
     .inputs = Dot::inputs,
     .offset = Dot::offset,
-    .quantize = quantize<Dot>,
+    .taps = Dot::taps,
+    .quantize = quantize<typename Dot::pixel>,
+    .round = quantize<float>,
     .convolve = convolve_quantized<Dot>,
 };
 

@@ -15,6 +15,7 @@ struct Bytes {
   typedef std::uint8_t pixel;
   typedef std::int8_t weight;
   static constexpr int inputs = 4, offset = 0;
+  static constexpr int taps = 1;
   static constexpr int granule = 1, units = 4;
   typedef __m512i vec;
 

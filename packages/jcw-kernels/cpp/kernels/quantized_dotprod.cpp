@@ -15,6 +15,7 @@ struct Bytes {
   typedef std::int8_t pixel;
   typedef std::int8_t weight;
   static constexpr int inputs = 4, offset = 128;
+  static constexpr int taps = 1;
   static constexpr int granule = 4, units = 1;
   typedef int32x4_t vec;
 

@@ -2,6 +2,8 @@
 // Every loop over accumulators is unrolled, or the compiler keeps them in memory.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels.hpp"
 
 #if defined(__clang__)
@@ -104,13 +106,62 @@ JCW_INLINE void add(Tile<R, N>& tile, const float* in, std::ptrdiff_t plane, int
   }
 }
 
+struct Rounded {
+  typedef std::int32_t ints __attribute__((vector_size(sizeof(vec))));
+
+  vec inverse, low, high;
+  std::int32_t base;
+
+  // Adding 1.5 * 2^23 rounds to whole numbers, which then are the low bits.
+  JCW_INLINE explicit Rounded(const jcw::Rounding& by)
+      : inverse(Isa::set(by.inverse)), low(Isa::set(by.low)), high(Isa::set(by.high)), base(0x4B400000 - by.zero) {}
+
+  template <class Pixel>
+  JCW_INLINE void store(Pixel* out, vec value) const {
+    typedef Pixel pixels __attribute__((vector_size(sizeof(Pixel) * Isa::width)));
+    const vec magic = Isa::set(12582912.0f), rounded = Isa::min(high, Isa::number_or(low, value * inverse)) + magic;
+    if constexpr (std::is_same_v<Pixel, float>) {
+      Isa::store(out, rounded - magic);
+    } else {
+      ints bits;
+      __builtin_memcpy(&bits, &rounded, sizeof bits);
+      const pixels few = __builtin_convertvector(bits - base, pixels);
+      __builtin_memcpy(out, &few, sizeof few);
+    }
+  }
+};
+
+template <class Pixel, int R, int N>
+JCW_INLINE void store_numbers(const Tile<R, N>& tile, const Target& to, int channel, std::ptrdiff_t pixel, int rows) {
+  const Rounded rounded(to.numbers.rounding);
+  Pixel* out = static_cast<Pixel*>(to.numbers.out) + channel * to.numbers.plane + pixel;
+  JCW_UNROLL
+  for (int r = 0; r < R; ++r, to_next_plane(out, to.numbers.plane)) {
+    if (r >= rows) break;
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n)
+      rounded.store(out + n * Isa::width, Isa::keep(tile.sum[r][n], Isa::mask(to.mask + pixel + n * Isa::width)));
+  }
+}
+
+template <int R, int N>
+JCW_INLINE void store_numbers(const Tile<R, N>& tile, const Target& to, int channel, std::ptrdiff_t pixel, int rows) {
+  switch (to.numbers.bytes) {
+    case 1: return store_numbers<std::uint8_t>(tile, to, channel, pixel, rows);
+    case 2: return store_numbers<std::int16_t>(tile, to, channel, pixel, rows);
+    default: return store_numbers<float>(tile, to, channel, pixel, rows);
+  }
+}
+
 // Vectors cover [pixel, pixel + N * width). Only real channels are written, and pad columns as zero.
 template <int R, int N>
 JCW_INLINE void finish(Tile<R, N>& tile, const Target& to, int channel, std::ptrdiff_t pixel) {
-  float* out = to.out + channel * to.out_plane + pixel;
   const std::uint32_t* mask = to.mask + pixel;
   const int rows = smaller(R, to.channels - channel);
   if (to.residual) add<R, N>(tile, to.residual + channel * to.residual_plane + pixel, to.residual_plane, rows);
+  if (to.numbers.out) store_numbers(tile, to, channel, pixel, rows);
+  if (!to.out) return;
+  float* out = to.out + channel * to.out_plane + pixel;
   switch (clamp_of(to.activation)) {
     case Clamp::none: store<Clamp::none>(tile, out, to.out_plane, mask, rows); break;
     case Clamp::low: return store<Clamp::low>(tile, out, to.out_plane, mask, rows);

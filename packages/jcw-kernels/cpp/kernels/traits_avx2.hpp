@@ -69,6 +69,7 @@ struct Isa {
     typedef std::int16_t pixel;
     typedef std::int16_t weight;
     static constexpr int inputs = 2, offset = 0;
+    static constexpr int taps = 2;
     static constexpr int granule = 2, units = 1;
     typedef __m256i vec;
 

@@ -110,6 +110,7 @@ struct Isa {
     typedef std::uint8_t pixel;
     typedef std::int16_t weight;
     static constexpr int inputs = 2, offset = 0;
+    static constexpr int taps = 2;
     static constexpr int granule = 1, units = 4;
     typedef __m512i vec;
 

@@ -67,6 +67,7 @@ struct Isa {
     typedef std::int16_t pixel;
     typedef std::int16_t weight;
     static constexpr int inputs = 1, offset = 0;
+    static constexpr int taps = 2;
     static constexpr int granule = 2, units = 3;
     typedef int32x4_t vec;
     typedef int16x4_t pixels;

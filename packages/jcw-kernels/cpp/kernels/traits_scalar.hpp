@@ -70,6 +70,7 @@ struct Isa {
     typedef std::int16_t pixel;
     typedef std::int16_t weight;
     static constexpr int inputs = 1, offset = 0;
+    static constexpr int taps = 1;
     static constexpr int granule = 1, units = 2;
     typedef ivec vec;
 

@@ -155,11 +155,22 @@ struct Strips {
     }
   }
 
-  // Zeros from `column` on, where no vector comes. Row by row the compiler would call memset.
+  // Zeros from `column` on, where no vector comes.
   __attribute__((noinline)) void end_rows(int channel, int column) const {
-    float* out = window.target.out + channel * window.target.out_plane;
+    const Target& to = window.target;
+    if (to.out) fill(to.out + channel * to.out_plane, column, 0.0f);
+    const std::int32_t zero = to.numbers.rounding.zero;
+    const auto numbers = [&](auto* out) { fill(out + channel * to.numbers.plane, column, zero); };
+    if (to.numbers.out && to.numbers.bytes == 1) numbers(static_cast<std::uint8_t*>(to.numbers.out));
+    if (to.numbers.out && to.numbers.bytes == 2) numbers(static_cast<std::int16_t*>(to.numbers.out));
+    if (to.numbers.out && to.numbers.bytes == 4) fill(static_cast<float*>(to.numbers.out) + channel * to.numbers.plane, column, 0.0f);
+  }
+
+  // Row by row the compiler would call memset.
+  template <class Pixel, class Value>
+  JCW_INLINE void fill(Pixel* out, int column, Value value) const {
     for (std::ptrdiff_t x = column; x < window.out_row; ++x)
-      for (int row = row_begin; row < row_end; ++row) out[row * window.out_row + x] = 0.0f;
+      for (int row = row_begin; row < row_end; ++row) out[row * window.out_row + x] = static_cast<Pixel>(value);
   }
 
   template <int N>

@@ -32,7 +32,7 @@ constexpr std::size_t kMostNeighbours = 256;
 
 struct Slot {
   std::int64_t floats = 0;
-  float fill = 0.0f;
+  std::uint32_t padding = 0;
   std::int64_t offset = 0;
   std::set<int>* free = nullptr;  // numbers of those of its layout that nobody uses
 };
@@ -105,7 +105,7 @@ bool is_large(const Tensor& tensor) {
   return false;  // so that guards may lie around every layout
 #endif
   const Layout& layout = tensor.layout;
-  if (tensor.flat || tensor.external || tensor.fill < 0) return false;
+  if (tensor.flat || tensor.external || (tensor.holds_floats() && tensor.padding())) return false;
   return layout.run() >= kLeastPixelsPerPad * (layout.plane - layout.run());
 }
 
@@ -120,9 +120,9 @@ class Planner {
   MemoryPlan run() {
     for (std::size_t o = 0; o < lowered_.operations.size(); ++o) {
       const Operation& operation = lowered_.operations[o];
-      assign(index(operation.write), o);
+      for (int t : operation.outputs()) assign(index(t), o);
       for (int t : operation.inputs()) release(index(t), o);
-      release(index(operation.write), o);
+      for (int t : operation.outputs()) release(index(t), o);
     }
     place_large();
     place_slots();
@@ -136,7 +136,7 @@ class Planner {
   std::vector<std::size_t> last_uses() const {
     std::vector<std::size_t> last(lowered_.tensors.size(), 0);
     for (std::size_t o = 0; o < lowered_.operations.size(); ++o) {
-      last[index(lowered_.operations[o].write)] = o;
+      for (int t : lowered_.operations[o].outputs()) last[index(t)] = o;
       for (int t : lowered_.operations[o].inputs()) last[index(t)] = o;
     }
     last[index(lowered_.output)] = lowered_.operations.size();
@@ -160,7 +160,7 @@ class Planner {
     Slot& slot = slots_[index(slot_[t])];
     slot.free = &free;
     slot.floats = std::max(slot.floats, floats_of(tensor));
-    slot.fill = tensor.fill;
+    slot.padding = tensor.padding();
   }
 
   void release(std::size_t t, std::size_t now) {
@@ -200,6 +200,9 @@ class Planner {
       plan_.offset[tensor.tensor] = tensor.offset + lowered_.tensors[tensor.tensor].lead();
     }
     find_dirty();
+    for (const Placed& one : large_)
+      if (const std::uint32_t padding = lowered_.tensors[one.tensor].padding(); padding && !plan_.dirty[one.tensor])
+        plan_.fills.push_back({one.offset, one.end(), padding});
     if (plan_.floats) guard();
   }
 
@@ -224,7 +227,7 @@ class Planner {
     for (Slot& slot : slots_) {
       slot.offset = plan_.floats;
       plan_.floats += slot.floats;
-      if (slot.fill < 0) plan_.negative.emplace_back(slot.offset, plan_.floats);
+      if (slot.padding) plan_.fills.push_back({slot.offset, plan_.floats, slot.padding});
       guard();
     }
     for (std::size_t t = 0; t < slot_.size(); ++t)

@@ -41,11 +41,16 @@ class Scratch {
   std::unique_ptr<Arena> memory_;
 };
 
+struct Fill {
+  std::int64_t begin, end;
+  std::uint32_t bits;  // of each float
+};
+
 struct MemoryPlan {
   std::vector<std::int64_t> offset;  // of each tensor's first plane; -1 for external ones
   std::vector<bool> dirty;  // of each tensor: others leave values where its padding lies
   std::int64_t floats = 0;
-  std::vector<std::pair<std::int64_t, std::int64_t>> negative;  // ranges to fill with -infinity
+  std::vector<Fill> fills;  // ranges that do not begin as zeros
   std::vector<std::pair<std::int64_t, std::int64_t>> guards;    // ranges between buffers
 };
 

@@ -2,6 +2,7 @@
 #include "lowering/lower.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -17,9 +18,21 @@ constexpr std::int64_t kMostPlanes = 1 << 20;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
+// Whether no sum of a convolution of whole numbers is beyond those that floats hold.
+bool exact_in_floats(const Unit& u) {
+  constexpr double kLargest = 1 << 24;
+  const std::size_t positions = static_cast<std::size_t>(u.positions());
+  for (std::size_t o = 0; o < index(u.out_channels); ++o) {
+    double sum = 0;
+    for (std::size_t p = 0; p < positions; ++p) sum += std::abs(u.weight[o * positions + p]);
+    if (sum * std::max(u.zero, 255 - u.zero) > kLargest) return false;
+  }
+  return true;
+}
+
 class Lowering {
  public:
-  Lowering(const Model& model, int bytes) : model_(model), bytes_(bytes), pairs_(pairs_with_next(model)) {}
+  Lowering(const Model& model, Pixels pixels) : model_(model), pixels_(pixels), pairs_(pairs_with_next(model)) {}
 
   Lowered run() {
     add_tensors();
@@ -27,6 +40,7 @@ class Lowering {
     set_layouts();
     for (std::size_t i = 0; i < model_.units.size(); ++i) emit(static_cast<int>(i));
     result_.output = model_.output ? model_.output : dense(kNoUnit, 0);
+    fuse_quantize();
     return std::move(result_);
   }
 
@@ -175,11 +189,13 @@ class Lowering {
     const Unit& u = unit(i);
     Tensor made = tensor(from);
     made.external = made.flat = false;
-    made.bytes = bytes_;
-    made.kind = "int8 ";
+    const bool floats = u.taps() < pixels_.taps && exact_in_floats(u);
+    made.bytes = floats ? sizeof(float) : pixels_.bytes;
+    made.zero = floats ? 0 : u.zero - pixels_.offset;
+    if (!floats) made.kind = "int8 " + std::to_string(u.zero);
     std::uint32_t scale;  // its bits, as text of a float is rounded
     std::memcpy(&scale, &u.input_scale, sizeof scale);
-    const std::string key = std::to_string(from) + " int8 " + std::to_string(scale) + ' ' + std::to_string(u.zero);
+    const std::string key = std::to_string(from) + (floats ? " floats " : " int8 ") + std::to_string(scale) + ' ' + std::to_string(u.zero);
     if (const auto known = copies_.find(key); known != copies_.end()) return known->second;
     result_.tensors.push_back(std::move(made));
     const int to = static_cast<int>(result_.tensors.size()) - 1;
@@ -247,8 +263,39 @@ class Lowering {
     push(Kind::concat, i, {plane});
   }
 
+  // What computes floats makes numbers of them as well, where it can, and these alone where nobody reads the floats.
+  void fuse_quantize() {
+    std::vector<Operation> kept;
+    std::vector<int> writer(result_.tensors.size(), -1), readers(result_.tensors.size(), 0);
+    for (Operation& o : result_.operations) {
+      const int by = o.kind == Kind::quantize ? writer[index(o.reads[0])] : -1;
+      if (by >= 0 && can_quantize(kept[index(by)])) {
+        kept[index(by)].numbers = o.write;
+        kept[index(by)].reader = o.unit;
+        continue;
+      }
+      for (const int t : o.inputs()) ++readers[index(t)];
+      writer[index(o.write)] = static_cast<int>(kept.size());
+      kept.push_back(std::move(o));
+    }
+    ++readers[index(result_.output)];
+    for (Operation& o : kept)
+      if (o.numbers >= 0 && !readers[index(o.write)]) o.write = o.numbers;
+    result_.operations = std::move(kept);
+  }
+
+  bool can_quantize(const Operation& o) const {
+    const Unit& u = unit(o.unit);
+    const Tensor& written = result_.tensors[index(o.write)];
+    const bool clamps = u.activation == Activation::none || u.activation == Activation::relu || u.activation == Activation::relu6;
+    // Other forms of convolutions that compute with floats may be faster than what is saved.
+    const bool tiles = o.kind == Kind::convolution && (u.quantized() || u.taps() == 1);
+    const bool able = tiles || o.kind == Kind::windowed || o.kind == Kind::elementwise;
+    return able && clamps && o.numbers < 0 && !written.flat;
+  }
+
   const Model& model_;
-  const int bytes_;
+  const Pixels pixels_;
   const std::vector<bool> pairs_;
   Lowered result_;
   std::vector<std::int64_t> row_;
@@ -257,6 +304,6 @@ class Lowering {
 
 }  // namespace
 
-Lowered lower(const Model& model, int bytes) { return Lowering(model, bytes).run(); }
+Lowered lower(const Model& model, Pixels pixels) { return Lowering(model, pixels).run(); }
 
 }  // namespace jcw

@@ -2,6 +2,7 @@
 // between layouts (stride phases, other padding) have to be made.
 #pragma once
 
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct Tensor {
   bool external = false;  // the caller's image: dense, read only through copies
   bool flat = false;
   float fill = 0.0f;      // value of all padding
+  int zero = 0;           // the same of whole numbers
   int bytes = sizeof(float);  // of a pixel: fewer of whole numbers
   std::string kind;       // tells tensors apart that may not share a buffer
   int row_class = 0, pad_rows = 0, pad_columns = 0;
@@ -26,9 +28,21 @@ struct Tensor {
   // Memory that it takes. Kernels of whole numbers read past the pixels that they need.
   std::int64_t floats() const {
     const std::int64_t all = whole_blocks(layout.floats());
-    return bytes == sizeof(float) ? all : whole_blocks(divide_up(times(all, bytes) + 4 * kBlock, sizeof(float)));
+    return holds_floats() ? all : whole_blocks(divide_up(times(all, bytes) + 4 * kBlock, sizeof(float)));
   }
   std::int64_t lead() const { return layout.lead() * bytes / static_cast<int>(sizeof(float)); }
+
+  bool holds_floats() const { return bytes == sizeof(float); }
+
+  // The bits of four bytes of padding.
+  std::uint32_t padding() const {
+    if (holds_floats()) {
+      std::uint32_t bits;
+      std::memcpy(&bits, &fill, sizeof bits);
+      return bits;
+    }
+    return bytes == 1 ? 0x01010101u * static_cast<std::uint8_t>(zero) : 0x00010001u * static_cast<std::uint16_t>(zero);
+  }
 };
 
 enum class Kind { convolution, quantize, windowed, linear, elementwise, relayout, global_mean, concat, portable };
@@ -48,6 +62,8 @@ struct Operation {
   Pair stride;                // relayout
   std::vector<Phase> phases;  // relayout, convolution, windowed: planes per input channel
   Access access = Access::flat;
+  // Whole numbers of what is written, for the unit `reader`; `write` is the same where nobody reads the floats.
+  int numbers = -1, reader = kNoUnit;
   // A 1 x 1 convolution whose output, reads[0], only this depthwise one reads: both run together.
   std::vector<Operation> first = {};
 
@@ -57,6 +73,9 @@ struct Operation {
     if (residual >= 0) all.push_back(residual);
     return all;
   }
+  std::vector<int> outputs() const {
+    return numbers < 0 || numbers == write ? std::vector<int>{write} : std::vector<int>{write, numbers};
+  }
 };
 
 struct Lowered {
@@ -65,7 +84,11 @@ struct Lowered {
   int output = 0;
 };
 
-// Pixels of whole numbers take `bytes`.
-Lowered lower(const Model& model, int bytes);
+// How pixels of whole numbers are kept: in so many bytes, less `offset`; as floats where windows have fewer taps.
+struct Pixels {
+  int bytes, offset, taps;
+};
+
+Lowered lower(const Model& model, Pixels pixels);
 
 }  // namespace jcw

@@ -1,6 +1,7 @@
 // What the makers of steps share: addresses of tensors, pixel masks, ways to split work.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 
@@ -54,11 +55,24 @@ class Binder {
     return words;
   }
 
+  // Of floats that `reader` takes as whole numbers, before an activation that only clamps.
+  Rounding rounding(const Unit& reader, Activation activation) const {
+    const float inverse = 1.0f / reader.input_scale;
+    float low = static_cast<float>(-reader.zero), high = static_cast<float>(255 - reader.zero);
+    if (activation != Activation::none) low = std::max(low, 0.0f);
+    if (activation == Activation::relu6) high = std::min(high, 6.0f * inverse);
+    return {inverse, low, high, reader.zero - quantized().offset};
+  }
+
   Target target(const Operation& o, const Layout& layout, int channels, const std::uint32_t* mask,
                 const float* bias) const {
     const Unit& u = unit(o);
     Target to{};
-    to.out = view(o.write).data;
+    if (o.write != o.numbers) to.out = view(o.write).data;
+    if (o.numbers >= 0) {
+      const Unit& reader = bound_.model->units[static_cast<std::size_t>(o.reader)];
+      to.numbers = {view(o.numbers).data, view(o.numbers).plane, tensor(o.numbers).bytes, rounding(reader, u.activation)};
+    }
     to.out_plane = static_cast<std::ptrdiff_t>(layout.plane);
     to.residual = o.residual >= 0 ? view(o.residual).data : nullptr;
     to.residual_plane = o.residual >= 0 ? static_cast<std::ptrdiff_t>(tensor(o.residual).layout.plane) : 0;

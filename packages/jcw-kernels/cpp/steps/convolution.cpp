@@ -24,6 +24,7 @@ int input_blocks(const Unit& unit, const Layout& in, const Kernels& kernels) {
 
 struct State {
   Packed packed;
+  std::vector<float> scales;  // of whole numbers
   std::optional<Bands> bands;
   std::shared_ptr<std::vector<std::uint32_t>> mask;
   Convolution call{};
@@ -83,6 +84,12 @@ Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
   point(state->call, state->packed);
   state->call.in = state->bands ? nullptr : binder.view(o.reads[0]).data;
   state->call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), state->packed.bias.data());
+  if (unit.quantized()) {
+    step.kernel = "int8 in floats";
+    for (const float scale : unit.weight_scale) state->scales.push_back(scale * unit.input_scale);
+    state->scales.resize(state->packed.bias.size(), 0.0f);
+    state->call.target.scales = state->scales.data();
+  }
   state->kernel = dense ? kernels.convolve_dense : kernels.convolve;
   step.run = [state](int part, int parts) { state->run(part, parts); };
   step.groupwise = {state->packed.groups, dense ? kernels.tuning.dense_channels : kGroup,
@@ -98,11 +105,16 @@ bool dense_pays(const Unit& unit, const Kernels& kernels, double density) {
   return unit.groups == 1 && density >= break_even(unit, kernels);
 }
 
+bool in_numbers(const Binder& binder, const Operation& o) {
+  return binder.unit(o).quantized() && !binder.tensor(o.reads[0]).holds_floats();
+}
+
 // In the form that is the fastest at this share of kept weights.
 Step make_form(const Binder& binder, const Operation& o, double density) {
   const Unit& unit = binder.unit(o);
   const Kernels& kernels = binder.kernels();
-  if (unit.quantized()) return make_quantized(binder, o);
+  if (in_numbers(binder, o)) return make_quantized(binder, o);
+  if (unit.quantized() || o.numbers >= 0) return make_tiles(binder, o, dense_pays(unit, kernels, density));
   if (winograd_pays(binder, o, density)) return make_winograd(binder, o);
   const double cost = rows_cost(binder, o);
   if (cost < 1 && density >= kRowsMargin * cost * break_even(unit, kernels)) return make_rows(binder, o);
@@ -126,7 +138,7 @@ Step make_convolution(const Binder& binder, const Operation& o) {
 Step make_tiled_convolution(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const double kept = density(unit);
-  if (unit.quantized()) return counted(make_quantized(binder, o), unit, kept);
+  if (in_numbers(binder, o)) return counted(make_quantized(binder, o), unit, kept);
   return counted(make_tiles(binder, o, dense_pays(unit, binder.kernels(), kept)), unit, kept);
 }
 

@@ -31,13 +31,14 @@ struct State {
 Step make_quantize(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Layout& layout = binder.tensor(o.reads[0]).layout;
-  const int bytes = binder.quantized().pixel_bytes;
+  const Tensor& written = binder.tensor(o.write);
   const std::ptrdiff_t lead = static_cast<std::ptrdiff_t>(layout.lead());
   const Quantize call{binder.view(o.reads[0]).data - lead,
-                      reinterpret_cast<std::byte*>(binder.view(o.write).data) - lead * bytes, 1.0f / unit.input_scale, unit.zero};
+                      reinterpret_cast<std::byte*>(binder.view(o.write).data) - lead * written.bytes,
+                      binder.rounding(unit, Activation::none)};
   Step step;
   step.kernel = "quantize";
-  step.run = [call, blocks = whole(divide_up(layout.floats(), kBlock)), kernel = binder.quantized().quantize](int part, int parts) {
+  step.run = [call, blocks = whole(divide_up(layout.floats(), kBlock)), kernel = written.holds_floats() ? binder.quantized().round : binder.quantized().quantize](int part, int parts) {
     const Range own = slice(blocks, part, parts);
     kernel(call, std::ptrdiff_t{own.begin} * kBlock, std::ptrdiff_t{own.end} * kBlock);
   };

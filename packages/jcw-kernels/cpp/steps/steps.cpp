@@ -47,27 +47,39 @@ std::vector<Pair> extents(const Binder& binder, const Operation& o) {
   return all;
 }
 
-void clear_planes(const Layout& layout, const std::vector<Pair>& written, float* data, Range planes, bool rows) {
+template <class Pixel>
+void clear_planes(const Layout& layout, const std::vector<Pair>& written, Pixel* data, Range planes, bool rows, Pixel zero) {
   for (std::int64_t p = planes.begin; p < planes.end; ++p) {
     const Pair size = written[static_cast<std::size_t>(p) % written.size()];
-    float* const plane = data + p * layout.plane;
-    std::fill(plane + layout.run(), plane + layout.plane, 0.0f);
+    Pixel* const plane = data + p * layout.plane;
+    std::fill(plane + layout.run(), plane + layout.plane, zero);
     if (!rows) continue;
     for (std::int64_t y = 0; y < layout.height; ++y)
-      std::fill(plane + y * layout.row + (y < size.y ? size.x : 0), plane + (y + 1) * layout.row, 0.0f);
+      std::fill(plane + y * layout.row + (y < size.y ? size.x : 0), plane + (y + 1) * layout.row, zero);
   }
 }
 
-// Has a step clear the padding of its output first, which shares memory with tensors that lie otherwise.
-void clear_padding(Step& step, const Binder& binder, const Operation& o) {
-  const Layout& layout = binder.tensor(o.write).layout;
-  float* const data = binder.view(o.write).data;
-  step.clear = [layout, data, written = extents(binder, o), rows = !ends_rows(o, step)](int part, int parts) {
-    float* const begin = data - layout.lead();
-    if (part == 0) std::fill(begin, data, 0.0f);
-    clear_planes(layout, written, data, slice(layout.planes, part, parts), rows);
-    if (part == parts - 1) std::fill(data + layout.planes * layout.plane, begin + layout.floats(), 0.0f);
+// Has a step clear the padding of an output first, which shares memory with tensors that lie otherwise.
+template <class Pixel>
+void clear_padding(Step& step, const Layout& layout, const std::vector<Pair>& written, Pixel* data, bool rows, Pixel zero) {
+  step.clear = [layout, written, data, rows, zero, before = step.clear](int part, int parts) {
+    if (before) before(part, parts);
+    Pixel* const begin = data - layout.lead();
+    if (part == 0) std::fill(begin, data, zero);
+    clear_planes(layout, written, data, slice(layout.planes, part, parts), rows, zero);
+    if (part == parts - 1) std::fill(data + layout.planes * layout.plane, begin + layout.floats(), zero);
   };
+}
+
+void clear_padding(Step& step, const Binder& binder, const Operation& o, int t) {
+  const Tensor& tensor = binder.tensor(t);
+  const auto clear = [&](auto* data, auto zero) {
+    clear_padding(step, tensor.layout, extents(binder, o), data, !ends_rows(o, step), zero);
+  };
+  void* const data = binder.view(t).data;
+  if (tensor.holds_floats()) return clear(static_cast<float*>(data), 0.0f);
+  if (tensor.bytes == 1) return clear(static_cast<std::uint8_t*>(data), static_cast<std::uint8_t>(tensor.zero));
+  clear(static_cast<std::int16_t*>(data), static_cast<std::int16_t>(tensor.zero));
 }
 
 double activation_bytes(const Lowered& lowered, const Operation& o) {
@@ -77,7 +89,7 @@ double activation_bytes(const Lowered& lowered, const Operation& o) {
     bytes += static_cast<double>(tensor.layout.planes) * static_cast<double>(tensor.layout.run()) * tensor.bytes;
   };
   for (const int t : o.inputs()) add(t);
-  add(o.write);
+  for (const int t : o.outputs()) add(t);
   return bytes;
 }
 
@@ -112,8 +124,8 @@ std::vector<Step> make_steps(const Bound& bound) {
   std::vector<Step> steps;
   for (const Operation& o : bound.lowered->operations) {
     steps.push_back(make_step(binder, o));
-    // Whole numbers are written with all that pads them.
-    if (bound.plan->dirty[static_cast<std::size_t>(o.write)] && o.kind != Kind::quantize) clear_padding(steps.back(), binder, o);
+    for (const int t : o.outputs())  // `quantize` writes all that pads its output
+      if (bound.plan->dirty[static_cast<std::size_t>(t)] && o.kind != Kind::quantize) clear_padding(steps.back(), binder, o, t);
     steps.back().unit = o.first.empty() ? o.unit : o.first.front().unit;
     steps.back().bytes += activation_bytes(*bound.lowered, o);
   }

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import JcwError
-from jcw_core.network.graph import Network
+from jcw_core.network.graph import Network, Node
 from jcw_core.network.layers import FusedLayer
 from jcw_core.network.model import Model
+from jcw_core.network.weight_groups import weight_density
 from jcw_kernels.model_file import layers_of, numbers_of, serialize
 from jcw_kernels.program import Program
 from jcw_kernels.quantization import Numbers, Quantization
@@ -27,6 +28,8 @@ _SAMPLES = 4096
 _SHRINKS = np.linspace(1, 0.3, 36)
 """Shares of the whole range among which the nearest is looked for."""
 _TAIL = 1e-4
+_LEAST_INPUTS = 16
+"""Kept by an output of a 1 x 1 convolution, from which it gains."""
 _TINY = 1e-30
 """The least scale: its inverse is a float32."""
 
@@ -44,8 +47,9 @@ def calibrate(
     Args:
         model: the network with its weights.
         images: (n, channels, height, width), normalised as the network takes them; some hundred are enough.
-        layers: names of ungrouped convolutions with more than one output pixel. By default those of windows larger than one
-            pixel: the others would lose what they gain to rounding their inputs.
+        layers: names of ungrouped convolutions with more than one output pixel. By default those that were measured to gain
+            where a processor has dot products of bytes: windows larger than one pixel, and of the others those that keep at
+            least 16 inputs for each output.
         method: how a range is chosen.
         threads: of each image.
 
@@ -56,7 +60,7 @@ def calibrate(
         raise JcwError(f"method is {method!r}, expected one of {', '.join(get_args(Method))}")
     if not len(images):
         raise JcwError("no image to choose the range of activations by; give some hundred")
-    readers = _readers(model.network, layers)
+    readers = _readers(model, layers)
     seen = {tensor: _Seen() for tensor in readers.values()}
     for tensor, values in _observed(model, images, sorted(seen), threads):
         seen[tensor].add(values)
@@ -64,18 +68,27 @@ def calibrate(
     return {name: numbers[tensor] for name, tensor in readers.items() if tensor in numbers}
 
 
-def _readers(network: Network, wanted: Collection[str] | None) -> dict[str, int]:
+def _readers(model: Model, wanted: Collection[str] | None) -> dict[str, int]:
     """Layers that are to compute with whole numbers, and the number of the tensor that each reads."""
+    network = model.network
     numbers = numbers_of(network)
     able = {layer.name: layer for layer in layers_of(network) if _takes_numbers(network, layer)}
     if wanted is None:
-        wanted = [name for name, layer in able.items() if layer.node.attributes["kernel_size"] != (1, 1)]
+        wanted = [name for name in able if _gains(network[name], model.weights[f"{name}.weight"])]
     for name in wanted:
         if name not in able:
             raise JcwError(
                 f"{name!r} cannot compute with int8; ungrouped convolutions of more than one output pixel can: {', '.join(able)}"
             )
     return {name: numbers[able[name].inputs[0]] for name in wanted}
+
+
+def _gains(node: Node, weight: NDArray[np.float32]) -> bool:
+    """Whether a layer is faster with int8 by more than rounding its inputs costs."""
+    if node.attributes["kernel_size"] != (1, 1):
+        return True
+    kept = weight_density(weight) * weight.shape[1]
+    return bool(kept >= _LEAST_INPUTS)
 
 
 def _takes_numbers(network: Network, layer: FusedLayer) -> bool:
