@@ -3,7 +3,8 @@
 All models come from one database of pruning after training and one schedule, and the engine scores the files that it
 times: the network whole, what the search found, and for each of these the widest network that is as fast when all
 channels, all weights, or both are cut by one share, within the bounds of the recipe. A file is scored before and after
-the recipe's training. In the end all files are timed in turn, in one process.
+the recipe's training. In the end all files are timed in turn, in one process; with ``--int8`` also those of the same
+models whose convolutions compute with int8.
 
     python benchmarks/pretrained.py examples/mobilenet_v2_imagenet.toml --out docs/results/mobilenet_v2_imagenet_pretrained.json
 """
@@ -24,8 +25,10 @@ from typing import Any
 
 import numpy as np
 from harness import Row, command_line, machine, subplots, system, versions, write
+from numpy.typing import NDArray
 from resumable import forget, rows_of
 
+from jcw_core.datasets.split import normalise
 from jcw_core.errors import JcwError
 from jcw_core.formats.safetensors_file import load_model
 from jcw_core.network.architecture import Architecture
@@ -41,7 +44,7 @@ from jcw_core.run.records import FRONT, Front
 from jcw_core.space.space import Population
 from jcw_core.supernet.options import SupernetOptions
 from jcw_core.supernet.post_training import pruned_weights
-from jcw_kernels import chosen_isa, compile_model, load
+from jcw_kernels import Program, calibrate, chosen_isa, compile_model, load
 from jcw_kernels.host import HostDevice, HostOptions
 from jcw_kernels.stages import error_rate
 from jcw_retrain.choosing import choose
@@ -61,6 +64,8 @@ QUICK = {
 """Keys of the recipe that ``--quick`` replaces."""
 _PLACES = ("data.path", "network.weights", "network.module")
 """Keys that say where things lie, which is nobody else's concern."""
+_CALIBRATION = 128
+"""Training images by which int8 models choose their numbers."""
 _LEVELS = 400
 """Shares that a uniform network is chosen from."""
 
@@ -70,10 +75,11 @@ class Models:
 
     Args:
         context: a run whose search has ended.
+        int8: have them in this precision as well.
     """
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, context: Context, int8: bool) -> None:
+        self._context, self._int8 = context, int8
         self._latency = context.registry.objectives["latency"].open(context)
 
     def settings(self) -> Iterator[Row]:
@@ -97,6 +103,7 @@ class Models:
             "model": f"{method}-{key[:10]}",
             "architecture": architecture,
             "predicted_latency_ms": float(self._predicted(row[None])[0]),
+            **({"int8": True} if self._int8 else {}),
         }
 
     def _predicted(self, population: Population) -> np.ndarray:
@@ -124,26 +131,40 @@ class Models:
         one_shot = None
         if self._context.options(SupernetOptions).mode == "post-training":
             network = shrink(self._context.network, architecture)
-            one_shot = self._top1(Model(network, pruned_weights(self._context, architecture), architecture))
+            weights = pruned_weights(self._context, architecture)
+            one_shot = self._top1(compile_model(Model(network, weights, architecture)))
         job = Job(setting["model"], architecture, None, setting["predicted_latency_ms"], None)
         model = load_model(self._context.path(self._work.fit(job).weights))
         file = self.file(setting)
-        top1 = self._top1(model, file)
+        top1 = self._top1(compile_model(model), file)
+        int8 = (
+            {"int8_top1": self._top1(self._rounded(model), self.file(setting, "-int8"))} if self._int8 else {}
+        )
         shutil.rmtree(self._context.scratch("retrain") / job.id, ignore_errors=True)
         return {
             "top1_one_shot": one_shot,
             "top1": top1,
+            **int8,
             "file_bytes": file.stat().st_size,
             "seconds": time.perf_counter() - began,
         }
 
-    def file(self, setting: Row) -> Path:
+    def file(self, setting: Row, suffix: str = "") -> Path:
         """The model's file."""
-        return self._context.path(f"models/{setting['model']}/model.jcw")
+        return self._context.path(f"models/{setting['model']}/model{suffix}.jcw")
 
-    def _top1(self, model: Model, keep: Path | None = None) -> float:
+    @cached_property
+    def _calibration(self) -> NDArray[np.float32]:
+        data = self._context.dataset("train")
+        drawn = np.random.default_rng(0).permutation(len(data))[:_CALIBRATION]
+        return normalise(data.images(np.sort(drawn)), data)
+
+    def _rounded(self, model: Model) -> Program:
+        """The model with int8 convolutions."""
+        return compile_model(model, quantization=calibrate(model, self._calibration))
+
+    def _top1(self, program: Program, keep: Path | None = None) -> float:
         """Share of the test images that the engine classifies rightly, by the file if there is to be one."""
-        program = compile_model(model)
         if keep is not None:
             program.save(keep)
             program = load(keep)
@@ -161,7 +182,7 @@ def run(args: argparse.Namespace) -> tuple[list[Row], int]:
     """Rows of the models that were made within ``--minutes``, and how many there are to be."""
     began, context = time.monotonic(), opened(args)
     run_stages(context, "search", lambda event: print(event.stage, event.state, event.note, flush=True))
-    models = Models(context)
+    models = Models(context, args.int8)
     # A front ends with the whole network, and near it uniform ones are the whole network, too: each is made once.
     settings: list[Row] = []
     for row in models.settings():
@@ -173,23 +194,30 @@ def run(args: argparse.Namespace) -> tuple[list[Row], int]:
         found.append(row)
         if time.monotonic() - began > 60 * args.minutes:
             break
-    files = [models.file(row) for row in found]
+    files = [models.file(row, suffix) for suffix in ("", "-int8")[: 1 + args.int8] for row in found]
     return timed(context, found, files, 3 if args.quick else args.rounds), len(settings)
 
 
 def timed(context: Context, rows: Sequence[Row], files: Sequence[Path], rounds: int) -> list[Row]:
-    """What rows tell of their files, which are timed in turns, and again as on a processor without AVX-512."""
-    keys = ("method", "predicted_latency_ms", "top1_one_shot", "top1", "file_bytes", "seconds")
-    quantiles = np.quantile(
+    """What rows tell of their files, which are timed in turns, and again as on a processor without AVX-512.
+
+    Args:
+        files: of all rows; then, where there are as many again, those in int8.
+    """
+    keys = ("method", "predicted_latency_ms", "top1_one_shot", "top1", "int8_top1", "file_bytes", "seconds")
+    low, middle, high = np.quantile(
         1e3 * context.open_device().measure_models(files, rounds=rounds), [0.25, 0.5, 0.75], axis=0
-    )
+    ).tolist()
     found = [
-        {key: row[key] for key in keys} | {"measured_latency_ms": middle, "latency_quartiles_ms": [low, high]}
-        for row, (low, middle, high) in zip(rows, quantiles.T.tolist(), strict=True)
+        {key: row[key] for key in keys if key in row}
+        | {"measured_latency_ms": middle[i], "latency_quartiles_ms": [low[i], high[i]]}
+        for i, row in enumerate(rows)
     ]
+    for row, taken in zip(found, middle[len(rows) :], strict=False):
+        row["int8_latency_ms"] = taken
     options = context.recipe.device.options if context.recipe.device else None
     if isinstance(options, HostOptions) and chosen_isa(options.isa) == "avx512":
-        lesser = HostDevice(replace(options, isa="avx2")).measure_models(files, rounds=rounds)
+        lesser = HostDevice(replace(options, isa="avx2")).measure_models(files[: len(rows)], rounds=rounds)
         for row, taken in zip(found, np.median(1e3 * lesser, axis=0).tolist(), strict=True):
             row["avx2_latency_ms"] = taken
     return found
@@ -197,9 +225,11 @@ def timed(context: Context, rows: Sequence[Row], files: Sequence[Path], rounds: 
 
 def summary(rows: Sequence[Row]) -> str:
     """A table, slowest first."""
+    int8 = any("int8_top1" in row for row in rows)
     lines = [
-        "| method | predicted ms | measured ms | AVX2 ms | top-1 at once | top-1 trained | KiB |",
-        "|---|---|---|---|---|---|---|",
+        "| method | predicted ms | measured ms | AVX2 ms | top-1 at once | top-1 trained | KiB |"
+        + int8 * " int8 ms | top-1 |",
+        "|---|---|---|---|---|---|---|" + int8 * "---|---|",
     ]
     for row in sorted(rows, key=lambda row: -row["measured_latency_ms"]):
         once = "" if row["top1_one_shot"] is None else f"{row['top1_one_shot']:.3f}"
@@ -207,6 +237,7 @@ def summary(rows: Sequence[Row]) -> str:
         lines.append(
             f"| {row['method']} | {row['predicted_latency_ms']:.2f} | {row['measured_latency_ms']:.2f} | {lesser} | {once} "
             f"| {row['top1']:.3f} | {row['file_bytes'] / 1024:,.0f} |"
+            + (f" {row['int8_latency_ms']:.2f} | {row['int8_top1']:.3f} |" if int8 else "")
         )
     return "\n".join(lines)
 
@@ -231,6 +262,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the recipe's run")
     parser.add_argument("--rounds", type=int, default=30, help="times that each model is timed")
+    parser.add_argument("--int8", action="store_true", help="time and score all models in int8 as well")
     parser.add_argument(
         "--minutes",
         type=float,

@@ -234,6 +234,8 @@ def test_pretrained(tmp_path):
     options = [str(recipe), "--quick", "--runs", str(tmp_path / "runs"), "--out", str(out)]
     part = run("pretrained.py", *options, "--minutes", "0")
     assert [row["method"] for row in part["rows"]] == ["dense"], "no other was begun"
+    options.append("--int8")
+    part["rows"] += run("pretrained.py", *options, "--minutes", "0")["rows"]
     whole = run("pretrained.py", *options, "--set", "data.path=images")
     assert whole["set"] == []
     rows = whole["rows"]
@@ -251,13 +253,14 @@ def test_pretrained(tmp_path):
         {k: v for k, v in row.items() if "latency" not in k or "predicted" in k}
         for row in (*part["rows"], rows[0])
     ]
-    assert told[0] == told[1]
+    assert told[1] == told[2]
+    assert told[1].keys() - told[0].keys() == {"int8_top1"}
     joint = [row["predicted_latency_ms"] for row in rows if row["method"] == "joint"]
     assert joint == sorted(joint, reverse=True)
     for row in rows:
         assert row.keys() == {
             "method", "predicted_latency_ms", "measured_latency_ms", "latency_quartiles_ms", "top1_one_shot", "top1",
-            "file_bytes", "seconds", *(["avx2_latency_ms"] if "avx512" in available_isas() else []),
+            "int8_latency_ms", "int8_top1", "file_bytes", "seconds", *(["avx2_latency_ms"] if "avx512" in available_isas() else []),
         }  # fmt: skip
         assert row["measured_latency_ms"] > 0
         assert 0 <= row["top1"] <= 1
