@@ -20,12 +20,16 @@ struct Bytes {
   typedef __m512i vec;
 
   static vec set(int x) { return _mm512_set1_epi32(x); }
-  // Each row is taken four pixels at a time to where unpacking leaves them in order: vector n holds pixels 16 n to 16 n + 15.
+  // Unpacking leaves four adjacent pixels in each quarter of a vector, those of quarter l of vector n from 16 l + 4 n on. Where
+  // there are fewer than four vectors, each row is first taken four pixels at a time to where that leaves them in order.
   template <int N>
   static void load(const pixel* const (&rows)[inputs], vec (&x)[N]) {
     const vec order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     vec row[inputs];
-    for (int i = 0; i < inputs; ++i) row[i] = _mm512_permutexvar_epi32(order, _mm512_loadu_si512(rows[i]));
+    for (int i = 0; i < inputs; ++i) {
+      row[i] = _mm512_loadu_si512(rows[i]);
+      if constexpr (N < 4) row[i] = _mm512_permutexvar_epi32(order, row[i]);
+    }
     const vec ab[2] = {_mm512_unpacklo_epi8(row[0], row[1]), _mm512_unpackhi_epi8(row[0], row[1])};
     const vec cd[2] = {_mm512_unpacklo_epi8(row[2], row[3]), _mm512_unpackhi_epi8(row[2], row[3])};
     JCW_UNROLL
@@ -40,7 +44,18 @@ struct Bytes {
   }
   template <int N>
   static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
-    for (int n = 0; n < N; ++n) values[n] = _mm512_cvtepi32_ps(sums[n]);
+    vec ordered[N];
+    if constexpr (N == 4) {
+      const vec a = _mm512_shuffle_i32x4(sums[0], sums[1], 0x44), b = _mm512_shuffle_i32x4(sums[2], sums[3], 0x44);
+      const vec c = _mm512_shuffle_i32x4(sums[0], sums[1], 0xEE), d = _mm512_shuffle_i32x4(sums[2], sums[3], 0xEE);
+      ordered[0] = _mm512_shuffle_i32x4(a, b, 0x88);
+      ordered[1] = _mm512_shuffle_i32x4(a, b, 0xDD);
+      ordered[2] = _mm512_shuffle_i32x4(c, d, 0x88);
+      ordered[3] = _mm512_shuffle_i32x4(c, d, 0xDD);
+    } else {
+      for (int n = 0; n < N; ++n) ordered[n] = sums[n];
+    }
+    for (int n = 0; n < N; ++n) values[n] = _mm512_cvtepi32_ps(ordered[n]);
   }
 };
 
