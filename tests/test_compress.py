@@ -23,12 +23,14 @@ from jcw_core.datasets.images import Images, ImagesOptions
 from jcw_core.datasets.memory import MemoryDataset
 from jcw_core.datasets.split import normalise
 from jcw_core.errors import JcwError
+from jcw_core.files import safetensors_metadata
 from jcw_core.formats.onnx_writer import OnnxExporter
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.model import Model
 from jcw_core.registry import Registry
 from jcw_kernels.program import load
+from jcw_latency import LatencyTable
 
 torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")
@@ -121,6 +123,15 @@ def finished(place: Path, budget: str) -> Path:
     assert "profile finished before" in done.stderr
     (place / "said.txt").write_text(done.stdout)
     return place / "out" / "small"
+
+
+def test_in_int8_it_is_profiled_and_exported(place: Path) -> None:
+    given = (*MODULE, "--images", "flat", "--budget-ms", "1000", "--precision", "int8", "--out", "int8")
+    done = jcw(*given, *QUICK, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert safetensors_metadata((place / "int8" / "model.jcw").read_bytes())["precision"] == "int8"
+    assert LatencyTable.read(place / "int8" / "table.npz").device.versions["precision"] == "int8"
+    assert "latencies are predicted for the former" not in done.stderr
 
 
 @pytest.mark.parametrize(("weights", "notes"), [(None, 1), (Path("w.pth"), 0)])

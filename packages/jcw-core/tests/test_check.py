@@ -86,6 +86,40 @@ class Slow:
         return [self]
 
 
+@dataclass(frozen=True)
+class Rounding:
+    """Options of a device that times layers in another precision."""
+
+    precision: str = "float32"
+
+
+class Rough(Slow):
+    """A device that does."""
+
+    options = Rounding
+
+    def advise(self, options: Rounding) -> tuple[str, ...]:  # type: ignore[override]
+        return ()
+
+
+@pytest.mark.parametrize(("timed", "exported"), [("float32", "int8"), ("int8", "float32"), ("int8", "int8")])
+def test_other_files_than_are_predicted_for_are_noted(tmp_path: Path, timed: str, exported: str) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'{RECIPE}[device]\nname = "slow"\nprecision = "{timed}"\n[export]\nprecision = "{exported}"\n'
+    )
+    registry = Registry({"core": jcw_core.plugin, "half": Half(), "slow": Rough()}, installed=False)
+    notes = check(Context(load_recipe(recipe, registry), registry, RunDirectory(tmp_path / "run")), [])
+    assert notes == (
+        []
+        if timed == exported
+        else [
+            f"device.precision is '{timed}' and export.precision '{exported}': latencies are predicted for the former, "
+            "and measured of files of the latter"
+        ]
+    )
+
+
 @pytest.mark.parametrize("threads", [1, available_cores(), available_cores() + 1, 1024])
 def test_threads_beyond_the_processors_and_what_devices_advise_are_noted(
     tmp_path: Path, threads: int

@@ -45,6 +45,13 @@ def test_describe() -> None:
     assert (info.name, info.isa, info.threads) == ("host", "scalar", 2)
     assert info.cpu
     assert "jcw-kernels" in info.versions
+    assert "precision" not in info.versions
+
+
+def test_layers_are_timed_in_int8_where_that_is_asked_for() -> None:
+    device = HostDevice(HostOptions(layer_ms=0.01, precision="int8"))
+    assert device.precision == device.describe().versions["precision"] == "int8"
+    assert (device.measure(PROBLEMS, rounds=1) > 0).all()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kernel_samples import PAIRS, PROBLEMS, rounding
 from numpy.typing import NDArray
 from safetensors import safe_open
 
+from jcw_core.files import safetensors_metadata
 from jcw_core.network.problem import LayerProblem
 from jcw_kernels import Program
 from jcw_kernels.layer_program import Tensors, layer_file
@@ -34,6 +36,25 @@ def test_timed_layers_come_last(problem: LayerProblem, rng: np.random.Generator,
     _, first, names, _ = contents(problem, rng, tmp_path)
     assert names[first:] == (["layer"] if problem.then is None else ["layer", "then"])
     assert ("other" in names) == (problem.then or problem).residual
+
+
+def test_layers_that_gain_are_timed_in_int8(isa: str, rng: np.random.Generator) -> None:
+    taken = []
+    for problem in PROBLEMS:
+        file, _ = layer_file(problem, rng, int8=True)
+        program = Program(file, isa=isa)
+        if any(step.kernel.startswith("int8") for step in program.profile(rounds=1)):
+            taken.append(problem)
+        assert np.isfinite(program.run(np.ones((1, *program.input_shape), np.float32))).all()
+    assert taken == [
+        p
+        for p in PROBLEMS
+        if p.op == "conv2d" and p.groups == 1 and p.kernel_size != (1, 1) and p.out_height > 1
+    ]
+    many = LayerProblem("conv2d", 64, 6, 6, 8, density=0.25)
+    for problem, name in ((many, "int8"), (replace(many, density=0.2), "float32")):
+        file, _ = layer_file(problem, rng, int8=True)
+        assert safetensors_metadata(file)["precision"] == name
 
 
 @pytest.mark.parametrize("problem", [problem for problem in PROBLEMS if problem.macs or not problem.density])

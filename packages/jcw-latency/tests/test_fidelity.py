@@ -16,6 +16,7 @@ from latency_samples import SyntheticDevice, TextExporter, network_seconds
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
+from jcw_core.backbones.resnet import resnet18
 from jcw_core.errors import DeviceError
 from jcw_core.network.graph import Network
 from jcw_core.network.layers import fuse, problem_of
@@ -28,10 +29,41 @@ from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.fidelity.check import Fidelity, Point, check, kendall_tau, machine
 from jcw_latency.fidelity.report_section import FidelitySection
 from jcw_latency.fidelity.verdict import Verdict
-from jcw_latency.profiling import reference
+from jcw_latency.profiling import network_timing, reference
 from jcw_latency.profiling.network_timing import medians_ms, random_model
 from jcw_latency.profiling.profile import profile_space
 from jcw_latency.table.end_to_end import EndToEndFit, fit_end_to_end
+
+
+class Rounder(SyntheticDevice):
+    """A device that times layers in int8."""
+
+    precision = "int8"
+
+
+class RoundingExporter(TextExporter):
+    """Tells what it was given to choose numbers by."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, ...]] = []
+
+    def calibrated(self, images: NDArray[np.float32]) -> TextExporter:
+        self.seen.append(images.shape)
+        return TextExporter()
+
+
+@pytest.mark.parametrize("device", [SyntheticDevice(), Rounder()])
+def test_networks_compute_in_the_precision_that_layers_are_timed_in(
+    device: SyntheticDevice, tmp_path: Path
+) -> None:
+    network = resnet18(num_classes=4, width=0.125, input_size=32)
+    space = SearchSpace.of(network)
+    exporter = RoundingExporter()
+    guarded = GuardedDevice(device, 10.0, exporter)
+    chosen = [space.architecture(space.maximum)]
+    seconds = network_timing.network_seconds(network, chosen, guarded, 2, np.random.default_rng(0), tmp_path)
+    assert seconds.shape == (2, 1)
+    assert exporter.seen == ([(2, 3, 32, 32)] if device.__class__ is Rounder else [])
 
 
 @given(

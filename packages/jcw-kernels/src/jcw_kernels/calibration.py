@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import JcwError
-from jcw_core.network.graph import Network, Node
+from jcw_core.network.graph import Network
 from jcw_core.network.layers import FusedLayer
 from jcw_core.network.model import Model
+from jcw_core.network.operations import pair
 from jcw_core.network.weight_groups import weight_density
 from jcw_kernels.model_file import layers_of, numbers_of, serialize
 from jcw_kernels.program import Program
-from jcw_kernels.quantization import Numbers, Quantization
+from jcw_kernels.quantization import Numbers, Quantization, gains
 
 Method = Literal["mse", "percentile", "minmax"]
 """What an activation's range is: the one whose rounded values are nearest to the true ones, all values but one in ten thousand
@@ -28,8 +29,6 @@ _SAMPLES = 4096
 _SHRINKS = np.linspace(1, 0.3, 36)
 """Shares of the whole range among which the nearest is looked for."""
 _TAIL = 1e-4
-_LEAST_INPUTS = 16
-"""Kept by an output of a 1 x 1 convolution, from which it gains."""
 _TINY = 1e-30
 """The least scale: its inverse is a float32."""
 
@@ -74,7 +73,7 @@ def _readers(model: Model, wanted: Collection[str] | None) -> dict[str, int]:
     numbers = numbers_of(network)
     able = {layer.name: layer for layer in layers_of(network) if _takes_numbers(network, layer)}
     if wanted is None:
-        wanted = [name for name in able if _gains(network[name], model.weights[f"{name}.weight"])]
+        wanted = [name for name, layer in able.items() if _pays(layer, model.weights[f"{name}.weight"])]
     for name in wanted:
         if name not in able:
             raise JcwError(
@@ -83,12 +82,9 @@ def _readers(model: Model, wanted: Collection[str] | None) -> dict[str, int]:
     return {name: numbers[able[name].inputs[0]] for name in wanted}
 
 
-def _gains(node: Node, weight: NDArray[np.float32]) -> bool:
-    """Whether a layer is faster with int8 by more than rounding its inputs costs."""
-    if node.attributes["kernel_size"] != (1, 1):
-        return True
-    kept = weight_density(weight) * weight.shape[1]
-    return bool(kept >= _LEAST_INPUTS)
+def _pays(layer: FusedLayer, weight: NDArray[np.float32]) -> bool:
+    rows, columns = pair(layer.node.attributes, "kernel_size")
+    return gains((rows, columns), weight_density(weight) * weight.shape[1])
 
 
 def _takes_numbers(network: Network, layer: FusedLayer) -> bool:

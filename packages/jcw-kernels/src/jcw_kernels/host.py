@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from jcw_core.network.operations import CONVOLUTIONS
 from jcw_core.network.problem import LayerProblem
 from jcw_core.options import option
-from jcw_core.protocols import DeviceInfo
+from jcw_core.protocols import DeviceInfo, Precision
 from jcw_core.run.checks import available_cores
 from jcw_kernels._engine import chosen_isa
 from jcw_kernels.layer_program import layer_file
@@ -31,6 +31,10 @@ class HostOptions:
 
     threads: int = option(1, low=1, high=256, help="threads per image")
     isa: str = option("", help="instruction set to force: scalar, avx2, avx512 or neon")
+    precision: Precision = option(
+        "float32",
+        help='what layers are timed in; of int8 those that calibration takes, for export.precision = "int8"',
+    )
     layer_ms: float = option(0.3, low=0.01, high=1000, help="how long each visit to a layer repeats it")
     model_ms: float = option(20.0, low=0.01, high=10000, help="how long each visit to a model repeats it")
 
@@ -61,12 +65,14 @@ class HostDevice:
     def __init__(self, options: HostOptions) -> None:
         self._options = options
         self._isa = chosen_isa(options.isa)
+        self.precision: Precision = options.precision
 
     def describe(self) -> DeviceInfo:
-        """Processor, instruction set, threads and versions."""
-        return DeviceInfo(
-            "host", cpu_name(), self._isa, self._options.threads, {"jcw-kernels": version("jcw-kernels")}
-        )
+        """Processor, instruction set, threads and versions; and the precision, where it is not float32."""
+        versions = {"jcw-kernels": version("jcw-kernels")}
+        if self.precision != "float32":
+            versions["precision"] = self.precision
+        return DeviceInfo("host", cpu_name(), self._isa, self._options.threads, versions)
 
     def measure(self, problems: Sequence[LayerProblem], *, rounds: int) -> NDArray[np.float64]:
         """Time layers, (rounds, len(problems)) seconds; as many interleaved as fit in memory."""
@@ -91,7 +97,7 @@ class HostDevice:
         return seconds
 
     def _layer_timer(self, problem: LayerProblem, rng: np.random.Generator) -> Callable[[], float]:
-        file, first = layer_file(problem, rng)
+        file, first = layer_file(problem, rng, int8=self.precision == "int8")
         program = Program(file, threads=self._options.threads, isa=self._isa)
         duration = self._options.layer_ms / 1e3
         return partial(program.time, seconds=duration, first_layer=first)

@@ -15,6 +15,7 @@ from jcw_core.network.operations import ACTIVATIONS, CONVOLUTIONS, LAYERS
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.weight_groups import GROUP_SIZE, kept_groups, weight_groups
 from jcw_kernels.model_file import stated
+from jcw_kernels.quantization import gains
 
 _POOL = 1 << 16
 _WEIGHTED = LAYERS | {"batch_norm"}
@@ -27,8 +28,13 @@ _WINDOW = ("kernel_size", "stride", "padding", "dilation", "output_padding")
 Tensors = dict[str, NDArray[Any]]
 
 
-def layer_file(problem: LayerProblem, rng: np.random.Generator) -> tuple[bytes, int]:
+def layer_file(problem: LayerProblem, rng: np.random.Generator, int8: bool = False) -> tuple[bytes, int]:
     """The contents of a ``model.jcw`` for one layer with random weights, pruned to its density.
+
+    Args:
+        problem: what to time.
+        rng: for the weights.
+        int8: as in networks whose convolutions compute with whole numbers: in those that ``calibrate`` takes.
 
     Returns:
         the file, and the number of the layer from which on it is to be timed: those before it only make inputs.
@@ -47,12 +53,29 @@ def layer_file(problem: LayerProblem, rng: np.random.Generator) -> tuple[bytes, 
     for name, part in parts.items():
         layers.append(_entry(name, part, inputs) | ({"residual": residual} if part.residual else {}))
         inputs = [len(layers)]
-        if part.op in _WEIGHTED:
+        if int8 and _gains(part):
+            layers[-1] |= {"input_scale": 0.02, "input_zero": 128}
+            tensors |= _numbers(name, _weights(name, part, rng))
+        elif part.op in _WEIGHTED:
             tensors |= _weights(name, part, rng)
         if part.op == "prelu":
             tensors[f"{name}.weight"] = np.full(part.in_channels, 0.25, np.float32)
     program = {"input": list(_input_shape(problem)), "units": layers, "output": len(layers)}
-    return save(tensors, stated({"program": json.dumps(program)}, tensors)), first
+    precision = "int8" if any("input_scale" in entry for entry in layers) else "float32"
+    return save(tensors, stated({"program": json.dumps(program), "precision": precision}, tensors)), first
+
+
+def _gains(problem: LayerProblem) -> bool:
+    able = problem.op == "conv2d" and problem.groups == 1 and problem.out_height * problem.out_width > 1
+    depthwise = problem.in_channels == problem.out_channels == 1
+    return able and not depthwise and gains(problem.kernel_size, problem.density * problem.in_channels)
+
+
+def _numbers(name: str, tensors: Tensors) -> Tensors:
+    """The same weights as whole numbers."""
+    values = np.clip(np.rint(40 * tensors[f"{name}.values"]), -127, 127).astype(np.int8)
+    scale = np.full(len(tensors[f"{name}.bias"]), 1 / 40, np.float32)
+    return tensors | {f"{name}.values": values, f"{name}.scale": scale}
 
 
 def _other(problem: LayerProblem) -> LayerProblem | None:

@@ -17,6 +17,8 @@ from jcw_kernels.fold import Folded
 
 _LARGEST = 127
 """Of a weight."""
+_LEAST_INPUTS = 16
+"""Kept by an output of a 1 x 1 convolution, from which it gains. Measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +51,13 @@ def quantized(folded: Folded, numbers: Numbers) -> tuple[NDArray[np.int8], NDArr
     by_input = lost.reshape(*lost.shape[:2], -1).sum(axis=2)
     bias = folded.bias + by_input @ numbers.means
     return rounded.astype(np.int8), scale, replace(folded, bias=bias.astype(np.float32))
+
+
+def gains(kernel_size: tuple[int, int], kept_inputs: float) -> bool:
+    """Whether a convolution is faster with int8 by more than rounding its inputs costs, where there are dot products of bytes.
+
+    Args:
+        kernel_size: rows and columns of its window.
+        kept_inputs: input channels that are left for an output in the mean.
+    """
+    return kernel_size != (1, 1) or kept_inputs >= _LEAST_INPUTS

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from jcw_core.protocols import Precision
 from jcw_core.registry import Registry
 
 _PATH = click.Path(path_type=Path)
@@ -38,6 +39,13 @@ def _shape(context: click.Context, parameter: click.Parameter, text: str | None)
     "--budget-ms", "budgets", required=True, multiple=True, type=float, help="Latency; may be repeated."
 )
 @click.option("--device", default="host", show_default=True, help="Name of a device; jcw plugins lists them.")
+@click.option(
+    "--precision",
+    type=click.Choice(["float32", "int8"]),
+    default="float32",
+    show_default=True,
+    help="What the model computes with; int8 is faster on processors with dot products of bytes.",
+)
 @click.option("--weights", type=_PATH, help="Trained weights, where MODEL brings none: .pth or .safetensors.")
 @click.option("--shape", callback=_shape, help="One image, for open sizes and modules: 1,3,224,224.")
 @click.option("--out", type=_PATH, help="Folder of the run; compressed/NAME by default.")
@@ -53,6 +61,7 @@ def compress(
     images: Path,
     budgets: tuple[float, ...],
     device: str,
+    precision: Precision,
     weights: Path | None,
     shape: tuple[int, ...] | None,
     out: Path | None,
@@ -77,7 +86,7 @@ def compress(
 
     request = Request(
         model, weights, shape, images, check_budgets(budgets), device, out or default_folder(model),
-        resize, mean, std, names,
+        resize, mean, std, names, precision,
     )  # fmt: skip
     with following(request.out, registry) as follow:
         work = Work(request, registry, settings, follow, lambda found: note(f"note: {found}"))

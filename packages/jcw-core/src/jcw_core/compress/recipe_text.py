@@ -44,8 +44,14 @@ class Window:
     generations: int
 
 
-def recipe_text(request: Request, pictures: Arrangement, window: Window) -> str:
+def recipe_text(request: Request, device: Mapping[str, Any], pictures: Arrangement, window: Window) -> str:
     """The recipe, whose folder is that of the run.
+
+    Args:
+        request: what was asked for.
+        device: the table ``[device]``.
+        pictures: which images are for what.
+        window: where to search.
 
     Raises:
         DataError: too few images.
@@ -75,7 +81,7 @@ def recipe_text(request: Request, pictures: Arrangement, window: Window) -> str:
         "run": {"name": request.out.name, "threads": available_cores()},
         "network": _network(request),
         "data": data,
-        "device": {"name": request.device},
+        "device": device,
         "latency": {"adaptive": True, "rounds": 12, "whole_networks": 40, "check_networks": 6},
         "supernet": {"mode": "post-training", "calibration_images": _CALIBRATED, "search_images": 96},
         "search": _search(window),
@@ -84,7 +90,11 @@ def recipe_text(request: Request, pictures: Arrangement, window: Window) -> str:
             "budgets_ms": list(window.budgets_ms),
             **dict.fromkeys(("pretrain", "admm", "finetune"), _NO_EPOCHS),
         },
-        "export": {"formats": ["jcw", "safetensors", *["onnx"] * _has_onnx()], "normalise": True},
+        "export": {
+            "formats": ["jcw", "safetensors", *["onnx"] * _has_onnx()],
+            "precision": request.precision if request.precision != "float32" else None,
+            "normalise": True,
+        },
     }
     place = f"jcw run {request.out / 'recipe.toml'} --runs {request.out.parent}"
     return f"# Made by jcw compress; {json.dumps(place)} continues it.\n" + _toml(tables)

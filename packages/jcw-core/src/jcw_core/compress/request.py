@@ -13,6 +13,7 @@ from jcw_core.formats.network_file import SUFFIXES
 from jcw_core.formats.weights_file import with_weights
 from jcw_core.names import is_plain_name
 from jcw_core.network.model import Model
+from jcw_core.protocols import Precision
 from jcw_core.recipe.recipe import NetworkOptions
 from jcw_core.run.source import brought
 
@@ -35,6 +36,7 @@ class Request:
         resize: short side of an image before it is cut, None for the input's own size.
         mean, std: per channel, empty for ImageNet's.
         names: file with the names of the classes.
+        precision: what the model computes with.
     """
 
     model: str
@@ -48,6 +50,7 @@ class Request:
     mean: Sequence[float] = ()
     std: Sequence[float] = ()
     names: Path | None = None
+    precision: Precision = "float32"
 
     @property
     def is_file(self) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -57,24 +58,29 @@ class Work:
         Raises:
             JcwError: from any stage; what was finished stays.
         """
-        # Before a recipe that nobody has written yet is said to name it.
-        try:
-            self.registry.devices[self.request.device]
-        except PluginError as error:
-            raise RecipeError(f"--device: {error}") from None
         pictures = self._pictures()
         window = Window(None, None, self.request.budgets_ms, _GENERATIONS)
-        text = recipe_text(self.request, pictures, window)
+        text = recipe_text(self.request, self._device(), pictures, window)
         context = self._context(text)
         for note in check(context, plan(context)):
             self.say(note)
         if not self.request.is_file and self.request.weights is None:
             self.say(f"without --weights, {self.request.model} is taken with the weights that it returns")
         run(context, "profile", self._kept(text, self._profiled))
-        text = recipe_text(self.request, pictures, self._window(context))
+        text = recipe_text(self.request, self._device(), pictures, self._window(context))
         context = self._context(text, context)
         run(context, "report", self._kept(text, self.notify))
         return context
+
+    def _device(self) -> dict[str, Any]:
+        """The recipe's table; a device that is not there is the command line's mistake."""
+        name, precision = self.request.device, self.request.precision
+        try:
+            options = self.registry.devices[name].options
+        except PluginError as error:
+            raise RecipeError(f"--device: {error}") from None
+        choice = precision != "float32" and any(field.name == "precision" for field in fields(options))
+        return {"name": name, "precision": precision if choice else None}
 
     def _pictures(self) -> Arrangement:
         """Which images are for what; nothing is decoded yet."""

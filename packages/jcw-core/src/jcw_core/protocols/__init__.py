@@ -4,7 +4,7 @@ Only types stand here; see ``jcw_core.hookspecs`` for when each hook is called.
 """
 
 from jcw_core.protocols.datasets import Augmented, Augmenting, Dataset, DatasetPlugin, Normalised, Resized
-from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin, TimesLayers
+from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin, HasPrecision, TimesLayers
 from jcw_core.protocols.importance import Importance
 from jcw_core.protocols.models import Backbone, Exporter, Precision, Quantizes, StoresWeights, WeightType
 from jcw_core.protocols.planning import Advising, Checking, Costed, Planning, Scaling, Showing
@@ -30,6 +30,7 @@ __all__ = [
     "Evaluator",
     "Exact",
     "Exporter",
+    "HasPrecision",
     "Importance",
     "Normalised",
     "Objective",

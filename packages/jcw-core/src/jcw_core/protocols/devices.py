@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError
 from jcw_core.network.problem import LayerProblem
+from jcw_core.protocols.models import Precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,15 @@ class TimesLayers(Protocol):
         Raises:
             DeviceError: as ``Device.measure``.
         """
+
+
+@runtime_checkable
+class HasPrecision(Protocol):
+    """What a ``Device`` may have besides: a choice of what it times layers in."""
+
+    @property
+    def precision(self) -> Precision:
+        """What the models are to compute with that it is given; ``float32`` for other devices."""
 
 
 class DevicePlugin(Protocol):

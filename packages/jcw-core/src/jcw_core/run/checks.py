@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from jcw_core.protocols import Advising, Checking, Stage
 from jcw_core.run import records
 from jcw_core.run.context import Context
+from jcw_core.run.export import ExportOptions
 
 
 def check(context: Context, stages: Iterable[Stage]) -> list[str]:
@@ -22,7 +23,7 @@ def check(context: Context, stages: Iterable[Stage]) -> list[str]:
     context.space  # noqa: B018  made once and kept
     if any(records.EVALUATION in stage.makes for stage in stages):
         context.dataset("test")
-    return [*_threads(context), *_device(context)]
+    return [*_threads(context), *_device(context), *_precision(context)]
 
 
 def available_cores() -> int:
@@ -40,6 +41,18 @@ def _device(context: Context) -> Sequence[str]:
     choice = context.recipe.device
     plugin = None if choice is None else context.registry.devices[choice.name]
     return plugin.advise(choice.options) if choice and isinstance(plugin, Advising) else ()
+
+
+def _precision(context: Context) -> Iterator[str]:
+    """Latencies that are predicted for other files than those that are handed over."""
+    device = context.recipe.device
+    timed = getattr(device.options, "precision", None) if device else None
+    exported = context.options(ExportOptions).precision
+    if timed and timed != exported:
+        yield (
+            f"device.precision is {timed!r} and export.precision {exported!r}: latencies are predicted for the former, and "
+            "measured of files of the latter"
+        )
 
 
 class PendingChecks:

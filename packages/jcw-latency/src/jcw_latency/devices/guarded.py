@@ -15,7 +15,7 @@ from jcw_core.cli import background
 from jcw_core.errors import DeviceError
 from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
-from jcw_core.protocols import Closable, Device, DeviceInfo, Exporter, TimesLayers
+from jcw_core.protocols import Closable, Device, DeviceInfo, Exporter, HasPrecision, Precision, TimesLayers
 from jcw_core.run.records import is_amount
 from jcw_latency.table.end_to_end import EndToEndFit
 from jcw_latency.table.text import unprintable
@@ -74,6 +74,11 @@ class GuardedDevice:
     def model_format(self) -> str:
         """Name of the exporter whose files it runs, or ``""``."""
         return self._device.model_format
+
+    @property
+    def precision(self) -> Precision:
+        """As ``HasPrecision``; ``float32`` for a device that has no choice."""
+        return self._device.precision if isinstance(self._device, HasPrecision) else "float32"
 
     def end_to_end_fits(self, network: Network) -> Mapping[str, EndToEndFit]:
         """As ``KnowsEndToEndFits``; empty for a device that is none."""

@@ -15,7 +15,11 @@ from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.model import Model
 from jcw_core.network.shrink import shrink
 from jcw_core.network.weight_groups import density_mask
+from jcw_core.protocols import Quantizes
 from jcw_latency.devices.guarded import GuardedDevice
+
+_NOISE = 2
+"""Images by which numbers are chosen of networks whose weights are random."""
 
 
 def network_seconds(
@@ -41,10 +45,14 @@ def network_seconds(
     """
     if device.exporter is None:
         return _layer_by_layer(network, chosen, device, rounds)
-    paths = [folder / f"check-{index}{device.exporter.suffix}" for index in range(len(chosen))]
+    exporter = device.exporter
+    if device.precision == "int8" and isinstance(exporter, Quantizes):
+        noise = np.random.default_rng(0).standard_normal((_NOISE, *network.input_shape), dtype=np.float32)
+        exporter = exporter.calibrated(noise)
+    paths = [folder / f"check-{index}{exporter.suffix}" for index in range(len(chosen))]
     try:
         for path, architecture in zip(paths, chosen, strict=True):
-            device.exporter.export(random_model(network, architecture, rng), path)
+            exporter.export(random_model(network, architecture, rng), path)
         return device.measure_models(paths, rounds)
     finally:
         for path in paths:
