@@ -1,15 +1,20 @@
 """Whole networks: the engine of this project beside whatever else runs pruned networks on this machine.
 
 Every runtime gets the same random weights, all ungrouped convolutions but the first and the linear layer pruned
-in groups of four output channels, and one pinned core. Rounds are interleaved: in each round every runtime
-times every density of a network once.
+in groups of four output channels, and one pinned core; in int8, too, numbers chosen by the same image. Rounds are
+interleaved: in each round every runtime times every density of a network once, in each precision. The results file
+keeps what it has of other processors and instruction sets.
 
     python benchmarks/networks.py --peers /path/to/a/venv/bin/python --out docs/results/networks.json
+    JCW_ISA=avx2 python benchmarks/networks.py ...    # our own engine; nothing holds all peers to it
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,71 +30,100 @@ from workers import Worker, start
 
 from jcw_core.formats.onnx_writer import to_onnx
 from jcw_core.network.graph import Network
-from jcw_kernels import chosen_isa, compile_model
+from jcw_kernels import calibrate, chosen_isa, compile_model
 
 OURS = "jcw"
+PRECISIONS = ("float32", "int8")
+Files = dict[tuple[str, str], list[Path]]
+"""The models of all densities, by precision and suffix."""
 
 
-def write_models(network: Network, folder: Path) -> tuple[Path, dict[str, list[Path]]]:
+def write_models(network: Network, folder: Path, precisions: Sequence[str]) -> tuple[Path, Files]:
     """An image, and the models of all densities as ``.jcw`` and ``.onnx``."""
     rng = np.random.default_rng(0)
-    image = folder / "image.npy"
-    np.save(image, rng.standard_normal((1, *network.input_shape), dtype=np.float32))
-    names = [f"{network.name}-{density}" for density in DENSITIES]
-    files = {suffix: [folder / f"{name}{suffix}" for name in names] for suffix in (".jcw", ".onnx")}
-    for density, jcw, onnx in zip(DENSITIES, files[".jcw"], files[".onnx"], strict=True):
+    image, pixels = folder / "image.npy", rng.standard_normal((1, *network.input_shape), dtype=np.float32)
+    np.save(image, pixels)
+    files: Files = {(precision, suffix): [] for precision in precisions for suffix in (".jcw", ".onnx")}
+    for density in DENSITIES:
         model = pruned_model(network, density, rng)
-        compile_model(model).save(jcw)
-        onnx.write_bytes(to_onnx(model, batch=1).SerializeToString())
+        exact = folder / f"{density}.onnx"
+        exact.write_bytes(to_onnx(model, batch=1).SerializeToString())
+        for precision in precisions:
+            jcw, onnx = (folder / f"{density}-{precision}{suffix}" for suffix in (".jcw", ".onnx"))
+            numbers = calibrate(model, pixels) if precision == "int8" else None
+            compile_model(model, quantization=numbers).save(jcw)
+            write_rounded(exact, pixels, onnx) if precision == "int8" else shutil.copyfile(exact, onnx)
+            files[precision, ".jcw"].append(jcw)
+            files[precision, ".onnx"].append(onnx)
     return image, files
+
+
+def write_rounded(exact: Path, pixels: NDArray[np.float32], path: Path) -> None:
+    """An ONNX file in int8, as ONNX Runtime makes it: all that can be, weights by output channel."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+    class Once(CalibrationDataReader):  # type: ignore[misc]
+        images = iter([{"input": pixels}])
+
+        def get_next(self) -> Mapping[str, Any] | None:
+            return next(self.images, None)
+
+    quantize_static(
+        exact, path, Once(), quant_format=QuantFormat.QDQ, per_channel=True,
+        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
+    )  # fmt: skip
 
 
 def measure(network: Network, args: argparse.Namespace) -> Iterator[Row]:
     """The rows of one network."""
     with tempfile.TemporaryDirectory() as name:
-        image, files = write_models(network, Path(name))
-        workers: dict[str, Worker] = {}
-        for runtime in LOADERS:
+        image, files = write_models(network, Path(name), args.precisions)
+        workers: dict[tuple[str, str], Worker] = {}
+        for precision, runtime in itertools.product(args.precisions, LOADERS):
             ours = runtime == OURS
             python = sys.executable if ours else args.peers
-            worker = start(runtime, args.cores, image, files[".jcw" if ours else ".onnx"], python)
+            models = files[precision, ".jcw" if ours else ".onnx"]
+            worker = start(runtime, args.cores, image, models, python)
             if isinstance(worker, Worker):
-                workers[runtime] = worker
+                workers[runtime, precision] = worker
             else:
-                print(f"{network.name}: without {runtime}: {worker}", file=sys.stderr)
+                print(f"{network.name}: without {runtime} in {precision}: {worker}", file=sys.stderr)
         try:
-            seconds = interleaved(workers, args)
+            seconds = interleaved(list(workers.values()), args)
         finally:
             for worker in workers.values():
                 worker.process.kill()
     yield from rows_of(network, workers, seconds, len(args.cores))
 
 
-def interleaved(workers: Mapping[str, Worker], args: argparse.Namespace) -> NDArray[np.float64]:
-    """(rounds, runtimes, densities) seconds."""
+def interleaved(workers: Sequence[Worker], args: argparse.Namespace) -> NDArray[np.float64]:
+    """(rounds, workers, densities) seconds."""
     rounds = 3 if args.quick else args.rounds
     visit = 0.02 if args.quick else args.visit_ms / 1e3
     densities = range(len(DENSITIES))
-    return np.array(
-        [[[w.seconds(d, visit) for d in densities] for w in workers.values()] for _ in range(rounds)]
-    )
+    return np.array([[[w.seconds(d, visit) for d in densities] for w in workers] for _ in range(rounds)])
 
 
 def rows_of(
-    network: Network, workers: Mapping[str, Worker], seconds: NDArray[np.float64], threads: int
+    network: Network,
+    workers: Mapping[tuple[str, str], Worker],
+    seconds: NDArray[np.float64],
+    threads: int,
 ) -> Iterator[Row]:
-    """``max_error`` is the largest difference from onnxruntime's logits (or our own where it is missing),
+    """``max_error`` is the largest difference from onnxruntime's float32 logits (or our own where it is missing),
     as a share of the largest logit.
     """
-    reference = workers.get("onnxruntime", workers[OURS]).outputs
-    for r, (runtime, worker) in enumerate(workers.items()):
+    first = next(iter(workers.values()))
+    reference = workers.get(("onnxruntime", "float32"), first).outputs
+    for w, ((runtime, precision), worker) in enumerate(workers.items()):
         for d, density in enumerate(DENSITIES):
-            ms = seconds[:, r, d] * 1e3
+            ms = seconds[:, w, d] * 1e3
             error = np.abs(worker.outputs[d] - reference[d]).max() / np.abs(reference[d]).max()
             yield {
                 "network": network.name,
                 "density": density,
                 "runtime": runtime,
+                "precision": precision,
                 "version": worker.version,
                 "threads": threads,
                 "median_ms": float(np.median(ms)),
@@ -100,75 +134,112 @@ def rows_of(
 
 
 def compare(rows: Sequence[Row]) -> list[Row]:
-    """For each network and density: our median against the fastest peer's.
+    """For each network, density and precision: our median against the fastest peer's.
 
-    A pruned network is compared with the peers' dense runs too: users would take the faster.
+    A pruned network is compared with the peers' dense runs too: users would take the faster. In int8 also with our own
+    float32.
     """
     found = []
     for ours in (row for row in rows if row["runtime"] == OURS):
+        same = [row for row in rows if row["network"] == ours["network"]]
         peers = [
             row
-            for row in rows
+            for row in same
             if row["runtime"] != OURS
-            and row["network"] == ours["network"]
+            and row["precision"] == ours["precision"]
             and row["density"] in (ours["density"], 1.0)
         ]
         if peers:
             best = min(peers, key=lambda row: row["median_ms"])
+            exact = [
+                row["median_ms"]
+                for row in same
+                if (row["runtime"], row["precision"], row["density"]) == (OURS, "float32", ours["density"])
+            ]
             found.append(
                 {
                     "network": ours["network"],
                     "density": ours["density"],
+                    "precision": ours["precision"],
                     "jcw_ms": ours["median_ms"],
                     "peer": best["runtime"],
                     "peer_density": best["density"],
                     "peer_ms": best["median_ms"],
                     "speedup": best["median_ms"] / ours["median_ms"],
+                    **({"over_float32": exact[0] / ours["median_ms"]} if exact else {}),
                 }
             )
     return found
 
 
-def geometric_mean(comparisons: Sequence[Row]) -> float | None:
+def geometric_mean(comparisons: Sequence[Row], precision: str) -> float | None:
     """Of the speedups on pruned networks; None without any."""
-    speedups = [c["speedup"] for c in comparisons if c["density"] < 1]
+    speedups = [c["speedup"] for c in comparisons if c["density"] < 1 and c["precision"] == precision]
     return float(np.exp(np.mean(np.log(speedups)))) if speedups else None
 
 
-def summary(rows: Sequence[Row], comparisons: Sequence[Row]) -> str:
-    """Two tables for people."""
-    lines = ["network       density  runtime       median ms   min    max    error"]
+def details(rows: Sequence[Row]) -> str:
+    """All runtimes, for people."""
+    lines = ["network       density  precision  runtime       median ms   min    max    error"]
     lines += [
-        f"{r['network']:13} {r['density']:7}  {r['runtime']:12} {r['median_ms']:9.2f} "
+        f"{r['network']:13} {r['density']:7}  {r['precision']:9}  {r['runtime']:12} {r['median_ms']:9.2f} "
         f"{r['min_ms']:6.2f} {r['max_ms']:6.2f}  {r['max_error']:.1e}"
-        for r in sorted(rows, key=lambda r: (r["network"], -r["density"], r["median_ms"]))
+        for r in sorted(rows, key=lambda r: (r["network"], -r["density"], r["precision"], r["median_ms"]))
     ]
-    lines += [
-        f"{c['network']} at {c['density']}: {c['speedup']:.2f} times as fast as {c['peer']} at {c['peer_density']}"
-        for c in comparisons
-    ]
-    mean = geometric_mean(comparisons)
-    return "\n".join(lines + ([f"geometric mean, pruned: {mean:.2f}"] if mean else []))
+    return "\n".join(lines)
 
 
-def draw(rows: Sequence[Row]) -> Any:
-    """Median milliseconds with their spread."""
-    networks = list(dict.fromkeys(row["network"] for row in rows))
-    runtimes = list(dict.fromkeys(row["runtime"] for row in rows))
-    figure, [axes] = subplots(1, len(networks), 5 * len(networks), 3.8)
-    for axis, network in zip(axes, networks, strict=True):
-        for index, runtime in enumerate(runtimes):
-            own = [r for r in rows if (r["network"], r["runtime"]) == (network, runtime)]
-            median = np.array([r["median_ms"] for r in own])
-            spread = [median - [r["min_ms"] for r in own], [r["max_ms"] for r in own] - median]
-            place = np.array([DENSITIES.index(r["density"]) for r in own]) + 0.8 * (
-                index / len(runtimes) - 0.4
+def summary(run: Row) -> str:
+    """The table of the results page for one processor and instruction set."""
+    lines = [
+        "| network | precision | density | jcw | fastest peer | ratio | over our float32 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for c in sorted(run["comparisons"], key=lambda c: c["precision"]):
+        peer = c["peer"] if c["peer_density"] == c["density"] else f"{c['peer']}, dense"
+        over = f"{c['over_float32']:.2f}" if c["precision"] == "int8" and "over_float32" in c else ""
+        lines.append(
+            f"| {c['network']} | {c['precision']} | {c['density']:.0%} | {c['jcw_ms']:.2f} | {c['peer_ms']:.2f} ({peer}) "
+            f"| {c['speedup']:.2f} | {over} |"
+        )
+    means = [f"{value:.2f} in {name}" for name, value in run["geometric_means"].items()]
+    return "\n".join([*lines, "", f"Geometric mean of the pruned cases: {', '.join(means)}."])
+
+
+def draw(runs: Sequence[Row]) -> Any:
+    """Median milliseconds with their spread; a line for each run, a panel for each network."""
+    networks = list(dict.fromkeys(row["network"] for run in runs for row in run["rows"]))
+    figure, grid = subplots(len(runs), len(networks), 5 * len(networks), 3.8 * len(runs))
+    for axes, run in zip(grid, runs, strict=True):
+        kinds = list(dict.fromkeys((row["runtime"], row["precision"]) for row in run["rows"]))
+        for axis, network in zip(axes, networks, strict=True):
+            for index, (runtime, precision) in enumerate(kinds):
+                own = [
+                    r for r in run["rows"]
+                    if (r["network"], r["runtime"], r["precision"]) == (network, runtime, precision)
+                ]  # fmt: skip
+                median = np.array([r["median_ms"] for r in own])
+                spread = [median - [r["min_ms"] for r in own], [r["max_ms"] for r in own] - median]
+                place = np.array([DENSITIES.index(r["density"]) for r in own])
+                axis.bar(
+                    place + 0.8 * (index / len(kinds) - 0.4), median, 0.8 / len(kinds), yerr=spread, capsize=2,
+                    color=f"C{list(LOADERS).index(runtime)}", hatch="//" * (precision == "int8"),
+                    label=runtime + ", int8" * (precision == "int8"),
+                )  # fmt: skip
+            axis.set(
+                title=f"{network}, {run['machine']['cpu']}, {run['machine']['isa']}",
+                xlabel="density",
+                ylabel="ms",
             )
-            axis.bar(place, median, 0.8 / len(runtimes), yerr=spread, label=runtime, capsize=2)
-        axis.set(title=network, xlabel="density", ylabel="ms")
-        axis.set_xticks(range(len(DENSITIES)), [str(density) for density in DENSITIES])
-    axes[0].legend()
+            axis.set_xticks(range(len(DENSITIES)), [str(density) for density in DENSITIES])
+        axes[0].legend()
     return figure
+
+
+def others(path: Path, ran: Row) -> list[Row]:
+    """What a results file has of other processors and instruction sets."""
+    runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.is_file() else []
+    return [run for run in runs if any(run["machine"][key] != ran[key] for key in ("cpu", "isa"))]
 
 
 def arguments() -> argparse.Namespace:
@@ -177,6 +248,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--visit-ms", type=float, default=100.0, help="how long a visit repeats a model")
     parser.add_argument("--networks", nargs="+", choices=BACKBONES, default=list(BACKBONES))
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     parser.add_argument("--input-size", type=int, default=224)
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="pin to these; one thread on each")
     parser.add_argument("--peers", default=sys.executable, help="the Python that has the other runtimes")
@@ -192,16 +264,18 @@ def main() -> None:
         for row in measure(BACKBONES[name].build(input_size=args.input_size), args)
     ]
     comparisons = compare(rows)
-    print(summary(rows, comparisons))
+    means = {name: geometric_mean(comparisons, name) for name in args.precisions}
+    run: Row = {
+        "machine": machine(isa=chosen_isa(), system=system()),
+        "versions": versions() | {row["runtime"]: row["version"] for row in rows},
+        "rows": rows,
+        "comparisons": comparisons,
+        "geometric_means": {name: mean for name, mean in means.items() if mean is not None},
+    }
+    print(details(rows), summary(run), sep="\n")
     if args.out:
-        results = {
-            "machine": machine(isa=chosen_isa(), system=system()),
-            "versions": versions() | {row["runtime"]: row["version"] for row in rows},
-            "rows": rows,
-            "comparisons": comparisons,
-            "geometric_mean_pruned": geometric_mean(comparisons),
-        }
-        write(args.out, results, draw(rows))
+        runs = [*others(args.out, run["machine"]), run]
+        write(args.out, {"runs": runs}, draw(runs))
 
 
 if __name__ == "__main__":

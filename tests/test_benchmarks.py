@@ -42,14 +42,27 @@ def test_networks(tmp_path):
         "--out",
         str(tmp_path / "n.json"),
     ]
-    result = run("networks.py", *options)
-    assert {(row["runtime"], row["density"]) for row in result["rows"]} >= {
-        (runtime, density) for runtime in ("jcw", "onnxruntime") for density in (1.0, 0.2, 0.1)
-    }
+    run("networks.py", *options, "--precisions", "float32")
+    [result] = run("networks.py", *options)["runs"]
+    assert {(row["runtime"], row["precision"], row["density"]) for row in result["rows"]} >= set(
+        itertools.product(("jcw", "onnxruntime"), ("float32", "int8"), (1.0, 0.2, 0.1))
+    )
     for row in result["rows"]:
         assert row["min_ms"] <= row["median_ms"] <= row["max_ms"]
-        assert row["max_error"] < 1e-5
-    assert [c["density"] for c in result["comparisons"]] == [1.0, 0.2, 0.1]
+        assert row["max_error"] < (1e-5 if row["precision"] == "float32" else 0.2)
+    assert [(c["precision"], c["density"]) for c in result["comparisons"]] == list(
+        itertools.product(("float32", "int8"), (1.0, 0.2, 0.1))
+    )
+
+
+def test_runs_of_other_machines_stay(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    others = importlib.import_module("networks").others
+    path, ran = tmp_path / "n.json", {"cpu": "one", "isa": "avx2"}
+    assert others(path, ran) == []
+    runs = [{"machine": ran | changed} for changed in ({}, {"cpu": "two"}, {"isa": "avx512"})]
+    path.write_text(json.dumps({"runs": runs}))
+    assert others(path, ran) == runs[1:]
 
 
 def test_a_runtime_that_dies_is_named(monkeypatch):
