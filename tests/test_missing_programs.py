@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 ARM = {"aarch64-linux-gnu-g++", "qemu-aarch64-static", "mmdebstrap", "arch-test"}
 NEEDY = {
     "tests/test_arm_device.py": "g++-aarch64-linux-gnu",
-    "tests/test_benchmarks.py": "llvm-19",
+    "tests/test_arm_benchmarks.py": "llvm-19",
     "packages/jcw-kernels/tests/test_monotone.py": "valgrind",
     "packages/jcw-latency/tests/test_ssh.py": "openssh-client",
 }

@@ -256,7 +256,7 @@ def test_files_of_int8_are_measured_and_evaluated_as_they_run(measured: Path, wo
         program, exact = (jcw_kernels.load(run / model["file"]) for run in (copy, measured))
         assert "int8" in [step.kernel for step in program.profile(rounds=1)]
         logits = exact.run(images)
-        assert 0 < np.linalg.norm(program.run(images) - logits) < 0.1 * np.linalg.norm(logits)
+        assert 0 < np.linalg.norm(program.run(images) - logits) < 0.2 * np.linalg.norm(logits)
 
 
 def test_engine_and_torch_agree_on_the_logits(measured: Path, workspace: Path) -> None:

@@ -33,8 +33,9 @@ HOST = ABIS[platform.machine()]
 ARM = [
     f"-DCMAKE_TOOLCHAIN_FILE={PACKAGE / 'cmake' / 'aarch64.cmake'}",
     *("-DANDROID_ABI=arm64-v8a", "-DANDROID_PLATFORM_LEVEL=24", "-DANDROID_NDK_MAJOR=27"),
+    *("-DCMAKE_CXX_FLAGS_RELEASE=-O0", "-DJCW_KERNEL_LEVEL=-O0"),
 ]
-"""The last three are what the NDK's own toolchain file sets."""
+"""The three in the middle are what the NDK's own toolchain file sets; nothing that is built so runs here."""
 
 
 def run(*words: object, cwd: Path | None = None) -> str:

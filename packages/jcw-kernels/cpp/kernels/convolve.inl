@@ -128,11 +128,9 @@ struct ConvolveTiles {
     else
       start(tile, to.bias + group * R);
     accumulate<R, N>(tile, conv.in + pixel, conv.offsets + offset, conv.weights + std::ptrdiff_t{first} * R, count);
+    if (block + 1 < conv.blocks) return suspend(tile, group, pixel);
     if (to.scales) scale(tile, to.scales + group * R, to.bias + group * R);
-    if (block + 1 == conv.blocks)
-      finish<R, N>(tile, to, group * R, pixel);
-    else
-      suspend(tile, group, pixel);
+    finish<R, N>(tile, to, group * R, pixel);
   }
 
   // A group passes before another one's outputs are read or written.
