@@ -232,7 +232,8 @@ def draw(runs: Sequence[Row]) -> Any:
                 ylabel="ms",
             )
             axis.set_xticks(range(len(DENSITIES)), [str(density) for density in DENSITIES])
-        axes[0].legend()
+    # The last run has all kinds of bars that there are.
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(LOADERS))
     return figure
 
 

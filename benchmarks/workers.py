@@ -14,8 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-QUIET = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "NM_DISABLE_ANALYTICS": "1"}
-"""Keeps runtimes from spinning on the shared core while others are timed, and from calling home."""
+QUIET = {
+    "OMP_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "passive",
+    "NM_DISABLE_ANALYTICS": "1",
+    "PIP_NO_INDEX": "1",
+}
+"""Keeps runtimes from spinning on the shared core while others are timed, from calling home, and from installing what
+they would call home with: MNN's converter does, into whichever environment is active.
+"""
 
 
 @dataclass(frozen=True, slots=True)
