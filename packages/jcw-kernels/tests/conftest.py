@@ -23,6 +23,13 @@ def isa(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(params=["always", "never"])
+def dot(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With the processor's dot products of bytes, where it has them, and without."""
+    monkeypatch.setenv("JCW_DOT", request.param)
+    return str(request.param)
+
+
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Seeded by the test's name; a failure repeats."""

@@ -25,13 +25,6 @@ from jcw_kernels.quantization import Numbers
 F32 = NDArray[np.float32]
 
 
-@pytest.fixture(params=["always", "never"])
-def dot(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With the processor's dot products of bytes, where it has them, and without."""
-    monkeypatch.setenv("JCW_DOT", request.param)
-    return str(request.param)
-
-
 def integers(file: bytes, image: F32, network: Network, numbers: Numbers) -> F32:
     """What the layer ``conv`` of a network of ``conv_network`` has to give."""
     tensors = load_tensors(file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -98,9 +98,7 @@ class Chain:
         """The output of layer ``i`` for that of the one before, its sum and activation in numpy."""
         layer, name = self.layers[i], f"layer{i}"
         net = NetworkBuilder("alone", values[-1].shape)
-        append(
-            net, name, Layer(layer.kind, layer.kernel, layer.stride, layer.channels, zero=layer.zero), "input"
-        )
+        append(net, name, replace(layer, residual=False, activation=""), "input")
         found = self._program(net.build(), arrays, isa).run(values[-1][None])[0].reshape(net.shape(net.last))
         shortcut = values[-2] if len(values) > 1 else values[-1]
         if layer.residual and shortcut.shape == found.shape:
@@ -108,13 +106,6 @@ class Chain:
         if layer.activation:
             found = np.maximum(found, 0)
         return np.minimum(found, np.float32(6)) if layer.activation == "relu6" else found
-
-
-@pytest.fixture(params=["always", "never"])
-def dot(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With the processor's dot products of bytes, where it has them, and without."""
-    monkeypatch.setenv("JCW_DOT", request.param)
-    return str(request.param)
 
 
 WRITERS = {
@@ -137,9 +128,7 @@ WRITERS = {
 def test_nothing_reads_the_floats_between(
     name: str, activation: str, size: tuple[int, int], isa: str, dot: str
 ) -> None:
-    writer = Layer(
-        **{**{f: getattr(WRITERS[name], f) for f in Layer.__annotations__}, "activation": activation}
-    )
+    writer = replace(WRITERS[name], activation=activation)
     kernels = Chain([writer, Layer("conv", zero=77)], (8, *size), 0.5, seed=0).check(isa)
     # The image itself has to be made whole numbers.
     assert kernels.count("quantize") == (writer.zero is not None)

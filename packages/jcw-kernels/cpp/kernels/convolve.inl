@@ -57,17 +57,6 @@ JCW_INLINE void start(Tile<R, N>& tile, const float* bias) {
   }
 }
 
-// Sums of whole numbers to what they are worth; two roundings, as kernels of whole numbers have them.
-template <int R, int N>
-JCW_INLINE void scale(Tile<R, N>& tile, const float* scales, const float* bias) {
-  JCW_UNROLL
-  for (int r = 0; r < R; ++r) {
-    const vec by = Isa::set(scales[r]), more = Isa::set(bias[r]);
-    JCW_UNROLL
-    for (int n = 0; n < N; ++n) tile.sum[r][n] = tile.sum[r][n] * by + more;
-  }
-}
-
 template <int R>
 struct ConvolveTiles {
   const Convolution& conv;

@@ -41,7 +41,7 @@ struct Target {
   Numbers numbers;         // only of activations that are clamps
   const float* residual;   // the same pixels of the tensor to add, or null
   const float* bias;       // one per channel, padded to whole groups
-  const float* scales;     // likewise, of sums of whole numbers in a `Convolution`; or null
+  const float* scales;     // likewise, what sums of whole numbers are worth; null where they are of floats
   const std::uint32_t* mask;  // per pixel all ones or, in pad columns, zero
   std::ptrdiff_t out_plane, residual_plane;
   int channels;
@@ -71,15 +71,14 @@ struct Quantize {
 
 // Convolution of whole numbers by groups of four adjacent output channels. A product takes `inputs` entries, each the pixels at
 // in + one offset: products [starts[group], starts[group + 1]) belong to a group, their weights lie as [product][channel][input].
-// Sums begin with `first`, which makes up for zero points and offsets, and are exact; they become floats times `scales`.
+// Sums begin with `first`, which makes up for zero points and offsets, and are exact; they become floats times the target's scales.
 struct QuantizedConvolution {
   Target target;
   const void* in;
   const std::int32_t* offsets;
   const void* weights;
   const std::int32_t* starts;
-  const std::int32_t* first;  // one per channel, padded to whole groups, as is:
-  const float* scales;
+  const std::int32_t* first;  // one per channel, padded to whole groups
 };
 
 // Dense convolution by groups of rows_channels output channels and rows of pixels. Entry e of every group multiplies the

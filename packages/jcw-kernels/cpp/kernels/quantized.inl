@@ -81,12 +81,8 @@ struct QuantizedTiles {
                        static_cast<const typename Dot::weight*>(conv.weights) + std::ptrdiff_t{first} * 4 * Dot::inputs, count);
     Tile<4, N> tile;
     JCW_UNROLL
-    for (int r = 0; r < 4; ++r) {
-      const vec scale = Isa::set(conv.scales[4 * group + r]), bias = Isa::set(conv.target.bias[4 * group + r]);
-      Dot::to_floats(sums.sum[r], tile.sum[r]);
-      JCW_UNROLL
-      for (int n = 0; n < N; ++n) tile.sum[r][n] = tile.sum[r][n] * scale + bias;
-    }
+    for (int r = 0; r < 4; ++r) Dot::to_floats(sums.sum[r], tile.sum[r]);
+    scale(tile, conv.target.scales + 4 * group, conv.target.bias + 4 * group);
     finish<4, N>(tile, conv.target, 4 * group, pixel);
   }
 

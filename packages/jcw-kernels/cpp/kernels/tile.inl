@@ -153,6 +153,17 @@ JCW_INLINE void store_numbers(const Tile<R, N>& tile, const Target& to, int chan
   }
 }
 
+// Sums of whole numbers to what they are worth; two roundings on every instruction set.
+template <int R, int N>
+JCW_INLINE void scale(Tile<R, N>& tile, const float* scales, const float* bias) {
+  JCW_UNROLL
+  for (int r = 0; r < R; ++r) {
+    const vec by = Isa::set(scales[r]), more = Isa::set(bias[r]);
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) tile.sum[r][n] = tile.sum[r][n] * by + more;
+  }
+}
+
 // Vectors cover [pixel, pixel + N * width). Only real channels are written, and pad columns as zero.
 template <int R, int N>
 JCW_INLINE void finish(Tile<R, N>& tile, const Target& to, int channel, std::ptrdiff_t pixel) {

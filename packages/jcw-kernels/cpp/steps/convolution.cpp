@@ -86,8 +86,7 @@ Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
   state->call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), state->packed.bias.data());
   if (unit.quantized()) {
     step.kernel = "int8 in floats";
-    for (const float scale : unit.weight_scale) state->scales.push_back(scale * unit.input_scale);
-    state->scales.resize(state->packed.bias.size(), 0.0f);
+    state->scales = padded_scales(unit, dense ? kernels.tuning.dense_channels : kGroup);
     state->call.target.scales = state->scales.data();
   }
   state->kernel = dense ? kernels.convolve_dense : kernels.convolve;

@@ -115,13 +115,18 @@ void append_product(const std::vector<std::array<float, kGroup>>& entries, std::
 
 }  // namespace
 
+std::vector<float> padded_scales(const Unit& unit, int channels) {
+  std::vector<float> scales = unit.weight_scale;
+  for (float& scale : scales) scale *= unit.input_scale;
+  scales.resize(static_cast<std::size_t>(groups_of(unit, channels) * channels), 0.0f);
+  return scales;
+}
+
 PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address) {
   PackedNumbers packed;
   packed.groups = groups_of(unit, kGroup);
   packed.bias = padded_bias(unit, kGroup);
-  packed.scales = unit.weight_scale;
-  for (float& scale : packed.scales) scale *= unit.input_scale;
-  packed.scales.resize(packed.bias.size(), 0.0f);
+  packed.scales = padded_scales(unit, kGroup);
   const auto inputs = static_cast<std::size_t>(kernels.inputs);
   for (int group = 0; group < packed.groups; ++group) {
     packed.starts.push_back(static_cast<std::int32_t>(packed.offsets.size() / inputs));

@@ -23,6 +23,9 @@ struct Packed {
   double bytes() const { return static_cast<double>((offsets.size() + weights.size()) * 4); }
 };
 
+// What sums of whole numbers are worth, one per output channel, padded to whole groups of `channels`.
+std::vector<float> padded_scales(const Unit& unit, int channels);
+
 // Groups of four output channels; groups of weights that are all zero are left out.
 Packed pack_sparse(const Unit& unit, int blocks, const Address& address);
 

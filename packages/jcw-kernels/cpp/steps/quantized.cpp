@@ -38,7 +38,8 @@ Step make_quantize(const Binder& binder, const Operation& o) {
                       binder.rounding(unit, Activation::none)};
   Step step;
   step.kernel = "quantize";
-  step.run = [call, blocks = whole(divide_up(layout.floats(), kBlock)), kernel = written.holds_floats() ? binder.quantized().round : binder.quantized().quantize](int part, int parts) {
+  const auto kernel = written.holds_floats() ? binder.quantized().round : binder.quantized().quantize;
+  step.run = [call, kernel, blocks = whole(divide_up(layout.floats(), kBlock))](int part, int parts) {
     const Range own = slice(blocks, part, parts);
     kernel(call, std::ptrdiff_t{own.begin} * kBlock, std::ptrdiff_t{own.end} * kBlock);
   };
@@ -63,7 +64,7 @@ Step make_quantized(const Binder& binder, const Operation& o) {
   state->call.weights = packed.weights.data();
   state->call.starts = packed.starts.data();
   state->call.first = packed.first.data();
-  state->call.scales = packed.scales.data();
+  state->call.target.scales = packed.scales.data();
   Step step;
   step.kernel = "int8";
   step.bytes = packed.bytes();

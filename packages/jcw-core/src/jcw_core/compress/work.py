@@ -58,16 +58,16 @@ class Work:
         Raises:
             JcwError: from any stage; what was finished stays.
         """
-        pictures = self._pictures()
+        pictures, device = self._pictures(), self._device()
         window = Window(None, None, self.request.budgets_ms, _GENERATIONS)
-        text = recipe_text(self.request, self._device(), pictures, window)
+        text = recipe_text(self.request, device, pictures, window)
         context = self._context(text)
         for note in check(context, plan(context)):
             self.say(note)
         if not self.request.is_file and self.request.weights is None:
             self.say(f"without --weights, {self.request.model} is taken with the weights that it returns")
         run(context, "profile", self._kept(text, self._profiled))
-        text = recipe_text(self.request, self._device(), pictures, self._window(context))
+        text = recipe_text(self.request, device, pictures, self._window(context))
         context = self._context(text, context)
         run(context, "report", self._kept(text, self.notify))
         return context
