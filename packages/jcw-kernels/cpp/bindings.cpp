@@ -17,6 +17,7 @@
 
 #include "base/error.hpp"
 #include "base/isa.hpp"
+#include "model/windows.hpp"
 #include "program.hpp"
 
 namespace nb = nanobind;
@@ -205,6 +206,8 @@ NB_MODULE(_engine, m) {
   m.def("available_isas", &jcw::available_isas, "Instruction sets that run here, best first.");
   m.def("chosen_isa", [](const std::string& isa) { return std::string(jcw::choose_isa(isa).name); }, "isa"_a = "",
         "The instruction set that a program would use.");
+  m.def("gains_from_numbers", [](int rows, int columns, double kept) { return jcw::gains_from_numbers({rows, columns}, kept); },
+        "rows"_a, "columns"_a, "kept_inputs"_a, "Whether a convolution is taken to be faster with whole numbers.");
   m.def("peak_gflops", &peak_gflops, "isa"_a = "", "rounds"_a = 20,
         "GFLOP/s of the tile loop with its data in L1 cache, at the clock of this moment: the best of some runs.");
   m.def("copy_gbytes", &copy_gbytes, "GB/s, read and written, of large copies.");

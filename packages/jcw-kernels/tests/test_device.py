@@ -18,7 +18,8 @@ from programs import need
 from jcw_core.errors import NetworkError
 from jcw_core.network.model import Model
 from jcw_core.network.problem import LayerProblem
-from jcw_kernels import available_isas, chosen_isa, compile_model
+from jcw_kernels import Program, available_isas, chosen_isa, compile_model
+from jcw_kernels.layer_program import layer_file as program_of
 
 PROCESSORS = {"Nehalem": ["scalar"], "Haswell": ["avx2", "scalar"]}
 """Older processors that QEMU knows, and what runs on them."""
@@ -75,6 +76,23 @@ def test_layers_have_the_density_that_was_asked_for(program: str, tmp_path: Path
     about, _ = answer(program, "layers", layer_file(tmp_path / "layers", *problems), "--once")
     for problem, macs in zip(problems, about["macs"], strict=True):
         assert macs == pytest.approx(problem.macs, abs=rounding(problem)), problem
+
+
+def test_the_same_layers_are_timed_in_int8_as_here(
+    program: str, isa: str, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    many = LayerProblem("conv2d", 64, 6, 6, 8, density=0.25)
+    problems = [*PROBLEMS, many, replace(many, density=0.2)]
+    options = ["--precision", "int8", "--isa", isa, "--visit-ms", 0.01]
+    about, timed = answer(program, "layers", layer_file(tmp_path / "layers", *problems), *options)
+    assert all(seconds > 0 for seconds in timed["seconds"])
+    expected = []
+    for problem in problems:
+        file, _ = program_of(problem, rng, int8=True)
+        steps = Program(file, isa=isa).profile(rounds=1)
+        expected.append(any(step.kernel.startswith("int8") for step in steps))
+    assert ["int8" in kernels for kernels in about["kernels"]] == expected
+    assert expected[-2:] == [True, False]
 
 
 def test_kernel_names_leave_copies_out(program: str, tmp_path: Path) -> None:
@@ -187,6 +205,7 @@ def test_refuses_what_is_no_second_convolution(program: str, then: object, tmp_p
         (["run", "/"], "/: cannot be read"),
         (["layers", "/"], "/: cannot be read"),
         (["describe", "--isa", "sse"], "'sse' is not available"),
+        (["describe", "--precision", "int4"], "--precision is 'int4', expected float32 or int8"),
     ],
 )
 def test_says_what_is_wrong_with_its_arguments(program: str, arguments: list[str], problem: str) -> None:

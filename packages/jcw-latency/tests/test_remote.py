@@ -32,6 +32,7 @@ from stand_in_adbd import CHECKSUMS, Adbd
 
 from jcw_core.errors import DeviceError
 from jcw_core.network.problem import LayerProblem
+from jcw_core.protocols import HasPrecision
 from jcw_core.registry import Registry
 from jcw_latency import profile
 from jcw_latency.devices.adb import AdbOptions
@@ -89,6 +90,15 @@ def test_layers_and_models_are_timed_there(server: Options, tmp_path: Path) -> N
         path.write_bytes(b"x" * size)
     np.testing.assert_allclose(device.measure_models(models, rounds=2), [[1e-3, 2e-3]] * 2)
     assert [p.name.partition("-")[0] for p in Path(server.folder).iterdir()] == ["jcw"]
+
+
+def test_layers_are_timed_in_int8_where_that_is_asked_for(server: Options) -> None:
+    device = opened(replace(server, precision="int8"))
+    assert isinstance(device, HasPrecision)
+    assert device.precision == device.describe().versions["precision"] == "int8"
+    np.testing.assert_allclose(
+        device.measure(PROBLEMS, rounds=1), opened(server).measure(PROBLEMS, rounds=1) / 2
+    )
 
 
 def test_long_answers_arrive_whole(server: Options) -> None:

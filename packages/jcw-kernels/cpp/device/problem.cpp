@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <random>
 
 #include "base/error.hpp"
 #include "base/ranges.hpp"
 #include "model/json.hpp"
 #include "model/shapes.hpp"
+#include "model/windows.hpp"
 
 namespace jcw {
 namespace {
@@ -149,11 +151,21 @@ std::vector<int> add_sources(Model& model, const std::string& op) {
   return made;
 }
 
-int add_layer(Model& model, Unit unit, double density, Weights& weights) {
+// The same weights as whole numbers.
+void quantize(Unit& unit) {
+  constexpr float kScale = 1.0f / 40;
+  for (float& weight : unit.weight) weight = std::clamp(std::nearbyint(weight / kScale), -127.0f, 127.0f);
+  unit.weight_scale.assign(static_cast<std::size_t>(unit.out_channels), kScale);
+  unit.input_scale = 0.02f;
+  unit.zero = 128;
+}
+
+int add_layer(Model& model, Unit unit, double density, Weights& weights, bool int8) {
   const int made = add(model, std::move(unit));
   Unit& last = model.units.back();
   if (last.weighted()) weights.fill(last, density);
   if (last.op == Op::prelu) last.weight.assign(static_cast<std::size_t>(last.in.channels), 0.25f);
+  if (int8 && quantizes(last) && gains_from_numbers(last.kernel, density * last.in.channels)) quantize(last);
   return made;
 }
 
@@ -163,7 +175,7 @@ int add_other(Model& model, Unit unit, const Unit& last, Weights& weights) {
   unit.activation = Activation::none;
   unit.kernel = last.kernel, unit.stride = last.stride, unit.padding = last.padding, unit.padding_end = last.padding_end;
   unit.dilation = last.dilation;
-  return add_layer(model, std::move(unit), 0.0, weights);
+  return add_layer(model, std::move(unit), 0.0, weights, false);
 }
 
 // What jcw_core.network.problem.LayerProblem demands of two convolutions in one unit.
@@ -179,7 +191,7 @@ void check_second(const Json& problem, const Unit& first, const Json& then, cons
     throw FormatError("then does not read what the layer makes");
 }
 
-Layer build(const Json& problem) {
+Layer build(const Json& problem, bool int8) {
   problem.object("a layer problem");
   const std::string op = problem.at("op").text("op");
   Layer layer;
@@ -204,10 +216,10 @@ Layer build(const Json& problem) {
     last.residual = add_other(model, unit, last, weights);
   }
   layer.unit = static_cast<int>(model.units.size());
-  model.output = add_layer(model, std::move(unit), density_of(problem), weights);
+  model.output = add_layer(model, std::move(unit), density_of(problem), weights, int8);
   if (then) {
     second.inputs = {model.output};
-    model.output = add_layer(model, std::move(second), 1.0, weights);
+    model.output = add_layer(model, std::move(second), 1.0, weights, int8);
   }
   return layer;
 }
@@ -223,6 +235,6 @@ std::int64_t Layer::weight_bytes() const {
   return 8 * kept;  // each with its share of an offset, and room for packing
 }
 
-Layer parse_layer(const std::string& line) { return build(Json::parse(line)); }
+Layer parse_layer(const std::string& line, bool int8) { return build(Json::parse(line), int8); }
 
 }  // namespace jcw

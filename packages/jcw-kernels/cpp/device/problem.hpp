@@ -17,8 +17,8 @@ struct Layer {
 };
 
 // Reads a JSON object with the fields of jcw_core.network.problem.LayerProblem, and gives the layer random
-// weights pruned to its density. Fields that are left out have the defaults of that class. Throws FormatError, also for
+// weights pruned to its density; with `int8` as in a network whose convolutions compute with whole numbers where that gains. Fields that are left out have the defaults of that class. Throws FormatError, also for
 // what that class refuses.
-Layer parse_layer(const std::string& line);
+Layer parse_layer(const std::string& line, bool int8);
 
 }  // namespace jcw

@@ -61,6 +61,9 @@ def available_isas() -> list[str]:
 def chosen_isa(isa: str = '') -> str:
     """The instruction set that a program would use."""
 
+def gains_from_numbers(rows: int, columns: int, kept_inputs: float) -> bool:
+    """Whether a convolution is taken to be faster with whole numbers."""
+
 def peak_gflops(isa: str = '', rounds: int = 20) -> float:
     """
     GFLOP/s of the tile loop with its data in L1 cache, at the clock of this moment: the best of some runs.

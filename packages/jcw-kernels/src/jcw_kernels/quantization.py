@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from jcw_kernels._engine import gains_from_numbers
 from jcw_kernels.fold import Folded
 
 _LARGEST = 127
 """Of a weight."""
-_LEAST_INPUTS = 16
-"""Kept by an output of a 1 x 1 convolution, from which it gains. Measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +59,4 @@ def gains(kernel_size: tuple[int, int], kept_inputs: float) -> bool:
         kernel_size: rows and columns of its window.
         kept_inputs: input channels that are left for an output in the mean.
     """
-    return kernel_size != (1, 1) or kept_inputs >= _LEAST_INPUTS
+    return gains_from_numbers(*kernel_size, kept_inputs)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jcw_core.errors import DeviceError
 from jcw_core.options import option
+from jcw_core.protocols import Precision
 from jcw_latency.devices.process import Client
 from jcw_latency.devices.remote import RemoteDevice
 
@@ -36,6 +37,10 @@ class AdbOptions:
     launcher: str = option("", help="command there that starts the program, such as an emulator")
     threads: int = option(1, low=1, high=256, help="threads per image")
     isa: str = option("", help="instruction set to force")
+    precision: Precision = option(
+        "float32",
+        help='what layers are timed in; of int8 those that calibration takes, for export.precision = "int8"',
+    )
 
 
 class AdbPlugin:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError
 from jcw_core.network.problem import LayerProblem
-from jcw_core.protocols import DeviceInfo
+from jcw_core.protocols import DeviceInfo, Precision
 
 
 class Transport(Protocol):
@@ -68,6 +68,10 @@ class RemoteOptions(Protocol):
     def isa(self) -> str:
         """Of the engine; ``""`` is the best that it finds."""
 
+    @property
+    def precision(self) -> Precision:
+        """That layers are timed in."""
+
 
 class RemoteDevice:
     """See ``jcw_core.protocols.Device``.
@@ -87,7 +91,9 @@ class RemoteDevice:
         self._transport, self._folder = transport, options.folder
         core, isa, threads = options.core, options.isa, options.threads
         installed = self._install(options.program)
+        self.precision: Precision = options.precision
         flags = f"--threads {threads}" + (f" --isa {shlex.quote(isa)}" if isa else "")
+        flags += f" --precision {self.precision}" if self.precision != "float32" else ""
         # The mask, without 0x, is all that every taskset (util-linux, busybox, Android's toybox) reads.
         pinned = f"taskset {1 << core:x}" if core >= 0 else ""
         self._command = " ".join(filter(None, [pinned, options.launcher, shlex.quote(installed)]))
@@ -96,6 +102,8 @@ class RemoteDevice:
         found = self._object(self._transport.run(run))
         try:
             versions = {"jcw-kernels": str(found["version"])}
+            if self.precision != "float32":
+                versions["precision"] = self.precision
             self._info = DeviceInfo(kind, str(found["cpu"]), isa or str(found["isa"]), threads, versions)
         except KeyError as error:
             raise DeviceError(

@@ -10,6 +10,7 @@ from typing import IO
 
 from jcw_core.errors import DeviceError
 from jcw_core.options import option
+from jcw_core.protocols import Precision
 from jcw_latency.devices.process import Client
 from jcw_latency.devices.remote import RemoteDevice
 
@@ -29,6 +30,10 @@ class SshOptions:
     launcher: str = option("", help="command there that starts the program, e.g. sudo chrt -f 50")
     threads: int = option(1, low=1, high=256, help="threads per image")
     isa: str = option("", help="instruction set to force")
+    precision: Precision = option(
+        "float32",
+        help='what layers are timed in; of int8 those that calibration takes, for export.precision = "int8"',
+    )
     connect_seconds: int = option(15, low=1, high=3600, help="patience for a host that does not answer")
 
 
