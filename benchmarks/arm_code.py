@@ -1,4 +1,4 @@
-"""What the NEON kernels' code costs on a Cortex-A72, block by block, according to llvm-mca."""
+"""What the ARM kernels' code costs on a core, block by block, according to llvm-mca."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PER_CYCLE = 1.5
-"""Instructions per cycle at most outside loops; the core decodes three."""
+from arm_cores import Core
+
 ROUNDS = 200
 """How often llvm-mca repeats a block."""
+MULTIPLIES = ("fmla", "sdot")
 BRANCH = re.compile(r"(b|b\.\w+|cbn?z|tbn?z|br|ret)\b")
 
 
@@ -32,16 +33,17 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Instructions that are executed together, and the cycles that they take when they are repeated."""
+    """Instructions that are executed together, and the cycles that they take on a core when they are repeated."""
 
+    core: Core
     function: str
     body: tuple[Instruction, ...]
     cycles: float
 
     @property
-    def multiplies(self) -> int:
-        """Vector multiply-adds; the core starts one per cycle."""
-        return sum(i.text.startswith("fmla") for i in self.body)
+    def multiplies(self) -> float:
+        """Cycles in which the core starts the vector multiply-adds."""
+        return sum(i.text.startswith(MULTIPLIES) for i in self.body) / self.core.multiplies
 
     @property
     def repeats(self) -> bool:
@@ -51,7 +53,7 @@ class Block:
     @property
     def cost(self) -> float:
         """Cycles of one pass; outside loops nothing is known of what stands before and behind it."""
-        return self.cycles if self.repeats else max(self.cycles, len(self.body) / PER_CYCLE)
+        return self.cycles if self.repeats else max(self.cycles, len(self.body) / self.core.issued)
 
 
 def call(*command: object, stdin: str | None = None) -> str:
@@ -63,17 +65,19 @@ def call(*command: object, stdin: str | None = None) -> str:
     return done.stdout
 
 
-def kernel_blocks(folder: Path, program: Path) -> list[Block]:
-    """Every block of the functions that come from the NEON kernels."""
-    functions = kernel_functions(folder, program)
+def kernel_blocks(folder: Path, program: Path, core: Core) -> list[Block]:
+    """Every block of the functions that come from the ARM kernels."""
+    functions = kernel_functions(folder, program, core)
     bodies = [(name, body) for name, code in functions.items() for body in split(code)]
-    cycles = simulated([body for _, body in bodies])
-    return [Block(name, body, cycles[body[0].address]) for name, body in bodies]
+    cycles = simulated([body for _, body in bodies], core)
+    return [Block(core, name, body, cycles[body[0].address]) for name, body in bodies]
 
 
-def kernel_functions(folder: Path, program: Path) -> dict[str, list[Instruction]]:
-    """Disassembly of every function that comes from the NEON kernels, by name."""
-    objects = sorted(folder.glob("CMakeFiles/jcw_neon.dir/**/*.o"))
+def kernel_functions(folder: Path, program: Path, core: Core) -> dict[str, list[Instruction]]:
+    """Disassembly of every function that comes from the kernels that a core runs, by name."""
+    objects = [
+        file for kernels in core.kernels for file in folder.glob(f"CMakeFiles/jcw_{kernels}.dir/**/*.o")
+    ]
     # The scalar kernels have the same names, but not the same sizes.
     ours = {tuple(symbol) for _, *symbol in sized_symbols(*objects)}
     begins = {int(address, 16) for address, *symbol in sized_symbols(program) if tuple(symbol) in ours}
@@ -111,14 +115,14 @@ def split(code: Sequence[Instruction]) -> Iterator[tuple[Instruction, ...]]:
         yield tuple(block)
 
 
-def simulated(bodies: Sequence[Sequence[Instruction]]) -> Mapping[int, float]:
+def simulated(bodies: Sequence[Sequence[Instruction]], core: Core) -> Mapping[int, float]:
     """Cycles of one pass when each block is repeated, by the address of the first instruction."""
     lines = ["elsewhere:"]
     for body in bodies:
         lines.append(f"# LLVM-MCA-BEGIN {body[0].address}")
         lines += [re.sub(r"\b[0-9a-f]{5,} <.*", "elsewhere", i.text) for i in body]
         lines.append("# LLVM-MCA-END")
-    options = ["-mtriple=aarch64", "-mcpu=cortex-a72", f"-iterations={ROUNDS}", "-instruction-info=0"]
+    options = ["-mtriple=aarch64", f"-mcpu={core.scheduled}", f"-iterations={ROUNDS}", "-instruction-info=0"]
     report = call("llvm-mca-19", *options, "-resource-pressure=0", stdin="\n".join(lines) + "\n")
     found = re.findall(
         r"Code Region - (\d+)\n\nIterations:.*\nInstructions:.*\nTotal Cycles:\s+(\d+)", report

@@ -1,6 +1,6 @@
-"""What one pass over a layer executes on an emulated Cortex-A72, and what a model of its caches adds.
+"""What one pass over a layer executes on an emulated core, and what a model of its caches adds.
 
-``arm/count.cpp`` counts, ``arm/memory.hpp`` is the model and names its sources.
+``arm/count.cpp`` counts, ``arm/memory.hpp`` is the model.
 """
 
 from __future__ import annotations
@@ -8,46 +8,51 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 from arm_code import Block, Instruction, call, kernel_blocks
+from arm_cores import Core
 
 from jcw_core.network.problem import LayerProblem
 
 KERNELS = Path(__file__).resolve().parents[1] / "packages" / "jcw-kernels"
-SECOND_LINE, MEMORY_LINE = 8, 24
-"""Cycles in which a line comes from the second cache and from memory, as in ``arm/memory.hpp``."""
-MISPREDICTED = 16
-"""Cycles that a mispredicted branch costs, as LLVM has it for this core."""
 # Kernels prefetch past the end of their weights. In one heap, and not in mappings of their own, that can be read.
 ALLOCATION = "GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.top_pad=1048576"
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What the counting plugin tells of one instruction; waits in cycles."""
+    """What the counting plugin tells of one instruction.
+
+    Args:
+        executions: how often it ran.
+        second_wait: cycles for lines of the second cache.
+        memory_wait: cycles for lines from behind it.
+        misses: lines that each cache did not have.
+    """
 
     executions: int
-    first_misses: int
-    second_misses: int
     second_wait: float
     memory_wait: float
+    misses: tuple[int, ...]
 
 
-NEVER = Count(0, 0, 0, 0.0, 0.0)
+NEVER = Count(0, 0.0, 0.0, ())
 
 
 @dataclass(frozen=True, slots=True)
 class Emulator:
-    """``jcw-device`` for ARM whose prefetches can be counted, the plugin that does, and the kernels' code."""
+    """``jcw-device`` for ARM whose prefetches can be counted, the plugin that does, and the kernels' code on a core."""
 
+    core: Core
     program: Path
     plugin: Path
     blocks: tuple[Block, ...]
 
     @classmethod
-    def built(cls, folder: Path) -> Emulator:
+    def built(cls, folder: Path, core: Core) -> Emulator:
         """Build them in a folder, or update what is there."""
         options = ["-DJCW_PYTHON=OFF", "-DJCW_DEVICE=ON", "-DJCW_COUNT_PREFETCHES=ON"]
         toolchain = KERNELS / "cmake" / "aarch64.cmake"
@@ -57,17 +62,17 @@ class Emulator:
         source = Path(__file__).parent / "arm" / "count.cpp"
         call("g++", "-std=c++20", "-O2", "-shared", "-fPIC", source, "-o", plugin)
         program = folder / "jcw-device"
-        return cls(program, plugin, tuple(kernel_blocks(folder, program)))
+        return cls(core, program, plugin, tuple(kernel_blocks(folder, program, core)))
 
-    def count(self, problem: LayerProblem) -> dict[int, Count]:
+    def count(self, problem: LayerProblem, precision: str) -> dict[int, Count]:
         """Counts by address, of one pass over a layer."""
         with tempfile.TemporaryDirectory() as name:
             layers, costs, counts = (Path(name) / file for file in ("layers", "costs", "counts"))
             layers.write_text(json.dumps(asdict(problem)) + "\n")
             costs.write_text("".join(f"{i.address:x} {cost:.0f}\n" for i, cost in self.costs()))
-            emulator = ["qemu-aarch64", "-cpu", "cortex-a72", "-E", ALLOCATION]
-            emulator += ["-plugin", f"{self.plugin},costs={costs},out={counts}"]
-            call(*emulator, self.program, "layers", layers, "--once")
+            emulator = ["qemu-aarch64", "-cpu", self.core.emulated, "-E", ALLOCATION]
+            emulator += ["-plugin", f"{self.plugin},core={self.core.plugin},costs={costs},out={counts}"]
+            call(*emulator, self.program, "layers", layers, "--once", "--precision", precision)
             return dict(read_count(line) for line in counts.read_text().splitlines())
 
     def costs(self) -> Iterator[tuple[Instruction, float]]:
@@ -79,32 +84,33 @@ class Emulator:
 
 def read_count(line: str) -> tuple[int, Count]:
     """One line of the plugin's file."""
-    address, executions, first, second, *waits = line.split()
-    second_wait, memory_wait = (int(wait) / 1e3 for wait in waits)
-    return int(address, 16), Count(int(executions), int(first), int(second), second_wait, memory_wait)
+    address, executions, second_wait, memory_wait, *misses = line.split()
+    waits = int(second_wait) / 1e3, int(memory_wait) / 1e3
+    return int(address, 16), Count(int(executions), *waits, tuple(map(int, misses)))
 
 
 @dataclass(slots=True)
 class Cycles:
     """Where the cycles of one layer go."""
 
+    core: Core
     multiply: float = 0.0
-    """Starting multiply-adds, one a cycle."""
+    """Starting multiply-adds."""
     other: float = 0.0
     """All else that issue takes."""
     second_wait: float = 0.0
     memory_wait: float = 0.0
     store_wait: float = 0.0
     mispredicted: float = 0.0
-    first_misses: int = 0
-    second_misses: int = 0
+    misses: list[int] = field(default_factory=list)
+    """Lines, of each cache."""
     instructions: int = 0
     loops: float = 0.0
     """Issue of the loops that multiply."""
-    loop_multiplies: int = 0
+    loop_multiplies: float = 0.0
     busiest: Block | None = None
     """The loop with most of the multiply-adds."""
-    most: int = 0
+    most: float = 0.0
 
     def add(self, block: Block, counts: Sequence[Count]) -> None:
         """Count one block, given what its instructions did."""
@@ -123,8 +129,7 @@ class Cycles:
 
     def add_misses(self, count: Count, stores: bool) -> None:
         """Count what one instruction waited."""
-        self.first_misses += count.first_misses
-        self.second_misses += count.second_misses
+        self.misses = [a + b for a, b in zip_longest(self.misses, count.misses, fillvalue=0)]
         if stores:
             self.store_wait += count.second_wait + count.memory_wait
         else:
@@ -134,8 +139,10 @@ class Cycles:
     @property
     def low(self) -> float:
         """Nothing waits, and lines come no faster than they can."""
-        transfers = max(self.first_misses * SECOND_LINE, self.second_misses * MEMORY_LINE)
-        return max(self.multiply + self.other, transfers)
+        transfers = [
+            missed * level.line for missed, level in zip(self.misses, self.core.levels[1:], strict=True)
+        ]
+        return max(self.multiply + self.other, *transfers)
 
     @property
     def high(self) -> float:
@@ -144,9 +151,10 @@ class Cycles:
         return self.multiply + self.other + waits + self.mispredicted
 
 
-def spent(counts: Mapping[int, Count], blocks: Sequence[Block]) -> Cycles:
+def spent(counts: Mapping[int, Count], emulator: Emulator) -> Cycles:
     """Cycles of the kernels in one pass over a layer."""
-    cycles = Cycles()
+    cycles = Cycles(emulator.core)
+    blocks = emulator.blocks
     for index, block in enumerate(blocks):
         own = [counts.get(i.address, NEVER) for i in block.body]
         # Copies the random image to where the layer reads it.
@@ -155,5 +163,5 @@ def spent(counts: Mapping[int, Count], blocks: Sequence[Block]) -> Cycles:
         cycles.add(block, own)
         if block.repeats and index + 1 < len(blocks):
             left = counts.get(blocks[index + 1].body[0].address, NEVER)
-            cycles.mispredicted += MISPREDICTED * left.executions
+            cycles.mispredicted += emulator.core.mispredicted * left.executions
     return cycles

@@ -26,6 +26,7 @@ from harness import Row, command_line, machine, subplots, system, versions, writ
 from numpy.typing import NDArray
 from pruned_models import BACKBONES, DENSITIES, pruned_model
 from runtimes import LOADERS
+from without_amx import forbid_amx
 from workers import Worker, start
 
 from jcw_core.formats.onnx_writer import to_onnx
@@ -212,6 +213,7 @@ def draw(runs: Sequence[Row]) -> Any:
     figure, grid = subplots(len(runs), len(networks), 5 * len(networks), 3.8 * len(runs))
     for axes, run in zip(grid, runs, strict=True):
         kinds = list(dict.fromkeys((row["runtime"], row["precision"]) for row in run["rows"]))
+        without = ", no AMX" if run["machine"].get("amx") is False else ""
         for axis, network in zip(axes, networks, strict=True):
             for index, (runtime, precision) in enumerate(kinds):
                 own = [
@@ -227,7 +229,7 @@ def draw(runs: Sequence[Row]) -> Any:
                     label=runtime + ", int8" * (precision == "int8"),
                 )  # fmt: skip
             axis.set(
-                title=f"{network}, {run['machine']['cpu']}, {run['machine']['isa']}",
+                title=f"{network}, {run['machine']['cpu']}, {run['machine']['isa']}" + without,
                 xlabel="density",
                 ylabel="ms",
             )
@@ -240,7 +242,9 @@ def draw(runs: Sequence[Row]) -> Any:
 def others(path: Path, ran: Row) -> list[Row]:
     """What a results file has of other processors and instruction sets."""
     runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.is_file() else []
-    return [run for run in runs if any(run["machine"][key] != ran[key] for key in ("cpu", "isa"))]
+    return [
+        run for run in runs if any(run["machine"].get(key) != ran.get(key) for key in ("cpu", "isa", "amx"))
+    ]
 
 
 def arguments() -> argparse.Namespace:
@@ -252,6 +256,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     parser.add_argument("--input-size", type=int, default=224)
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="pin to these; one thread on each")
+    parser.add_argument(
+        "--without-amx", action="store_true", help="as on a processor that has none, which other runtimes use"
+    )
     parser.add_argument("--peers", default=sys.executable, help="the Python that has the other runtimes")
     return parser.parse_args()
 
@@ -259,6 +266,8 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Measure, print, write."""
     args = arguments()
+    if args.without_amx:
+        forbid_amx()
     rows = [
         row
         for name in args.networks
@@ -267,7 +276,7 @@ def main() -> None:
     comparisons = compare(rows)
     means = {name: geometric_mean(comparisons, name) for name in args.precisions}
     run: Row = {
-        "machine": machine(isa=chosen_isa(), system=system()),
+        "machine": machine(isa=chosen_isa(), system=system()) | ({"amx": False} if args.without_amx else {}),
         "versions": versions() | {row["runtime"]: row["version"] for row in rows},
         "rows": rows,
         "comparisons": comparisons,

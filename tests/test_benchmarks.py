@@ -1,8 +1,10 @@
 """Benchmarks run, and their files have the fields that readers of ``docs/results`` rely on."""
 
+import errno
 import importlib
 import itertools
 import json
+import platform
 import subprocess
 import sys
 
@@ -42,9 +44,28 @@ def test_runs_of_other_machines_stay(tmp_path, monkeypatch):
     others = importlib.import_module("networks").others
     path, ran = tmp_path / "n.json", {"cpu": "one", "isa": "avx2"}
     assert others(path, ran) == []
-    runs = [{"machine": ran | changed} for changed in ({}, {"cpu": "two"}, {"isa": "avx512"})]
+    runs = [{"machine": ran | changed} for changed in ({}, {"cpu": "two"}, {"isa": "avx512"}, {"amx": False})]
     path.write_text(json.dumps({"runs": runs}))
     assert others(path, ran) == runs[1:]
+
+
+ASKS_FOR_AMX = """
+import ctypes
+from without_amx import ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, forbid_amx
+forbid_amx()
+libc = ctypes.CDLL(None, use_errno=True)
+TILE_DATA, ARCH_GET_CPUID = 18, 0x1011
+print(libc.syscall(ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, TILE_DATA), ctypes.get_errno(), libc.syscall(ARCH_PRCTL, ARCH_GET_CPUID))
+"""
+
+
+@pytest.mark.skipif(
+    (platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="Linux on x86-64 has the call"
+)
+def test_amx_can_be_refused_and_nothing_else():
+    command = [sys.executable, "-c", ASKS_FOR_AMX]
+    done = subprocess.run(command, cwd=BENCHMARKS, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["-1", str(errno.EPERM), "1"]
 
 
 def test_a_runtime_that_dies_is_named(monkeypatch):

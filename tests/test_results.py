@@ -49,9 +49,7 @@ def layers():
 
 
 def arm_model():
-    for total in read("arm_model")["totals"]:
-        low, high, paper = (round(total[key]) for key in ("modelled_low_ms", "modelled_high_ms", "paper_ms"))
-        yield f"| {total['density']:.0%} | {low} to {high} | {paper} | {total['high_over_paper']:.2f} |"
+    yield from importlib.import_module("arm_model").summary(read("arm_model")["rows"]).splitlines()
 
 
 def latency():

@@ -1,12 +1,13 @@
 // A plugin for qemu-aarch64: how often each instruction runs, and how long its data keeps it waiting.
 //
-//   qemu-aarch64 -plugin libcount.so,costs=costs.txt,out=counts.txt program ...
+//   qemu-aarch64 -plugin libcount.so,core=6/256:2:0:0/1024:16:21:8/0:0:240:24,costs=costs.txt,out=counts.txt program ...
 //
+// `core` has the lines that may be on their way to the first cache, then sets:ways:latency:line of each level, in cycles.
 // `costs` has one line "address thousandths of a cycle" (hexadecimal, decimal) per instruction whose cost is known.
 // Their sum is the clock by which memory.hpp tells how long an access waits; waiting moves the clock, too, so that
 // nothing but prefetches overlaps. Written is one line per executed instruction: its address (hexadecimal), executions,
-// lines it missed in the first and in the second cache, thousandths of a cycle that it waited for the second cache
-// and for memory. The numbers are the same on every run.
+// thousandths of a cycle that it waited for the second cache and for what is behind it, lines it missed in each cache. The
+// numbers are the same on every run.
 //
 // QEMU drops prefetches. A program built with JCW_COUNT_PREFETCHES loads a byte to the zero register instead.
 // Declarations follow version 1 of QEMU's plugin interface, which Debian ships without its header.
@@ -17,6 +18,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "memory.hpp"
 
@@ -49,14 +51,15 @@ constexpr std::uint64_t kLine = 64;
 
 struct Counter {
   bool prefetch;
-  std::uint64_t executions = 0, first_misses = 0, second_misses = 0;
+  std::uint64_t executions = 0;
   arm::Time waits[2] = {0, 0};
+  std::vector<std::uint64_t> misses;
 };
 
 std::unordered_map<std::uint64_t, std::unique_ptr<Counter>> counters;
 std::unordered_map<std::uint64_t, arm::Time> costs;
 std::mutex mutex;
-arm::Memory memory;
+std::unique_ptr<arm::Memory> memory;
 arm::Time now = 0;
 std::string out = "counts.txt";
 
@@ -72,10 +75,9 @@ void touched(unsigned, qemu_plugin_meminfo_t info, std::uint64_t address, void* 
                                                             : arm::Access::load;
   const std::uint64_t last = (address + (1u << qemu_plugin_mem_size_shift(info)) - 1) / kLine;
   for (std::uint64_t line = address / kLine; line <= last; ++line) {
-    const arm::Outcome outcome = memory.access(line, kind, now);
-    counter.first_misses += outcome.first_missed;
-    counter.second_misses += outcome.second_missed;
-    counter.waits[static_cast<int>(outcome.from)] += outcome.wait;
+    const arm::Outcome outcome = memory->access(line, kind, now);
+    for (std::size_t cache = 0; cache < outcome.missed; ++cache) ++counter.misses[cache];
+    counter.waits[outcome.from > 1] += outcome.wait;
     now += outcome.wait;
   }
 }
@@ -86,6 +88,7 @@ Counter* make_counter(const qemu_plugin_insn* instruction) {
     std::uint32_t code;
     std::memcpy(&code, qemu_plugin_insn_data(instruction), sizeof code);
     counter = std::make_unique<Counter>(Counter{is_prefetch(code)});
+    counter->misses.resize(memory->caches());
   }
   return counter.get();
 }
@@ -103,6 +106,18 @@ void translated(qemu_plugin_id_t, qemu_plugin_tb* block) {
   }
 }
 
+bool read_core(const char* text) {
+  std::size_t places = 0;
+  int used = 0;
+  if (std::sscanf(text, "%zu%n", &places, &used) != 1) return false;
+  std::vector<arm::Level> levels;
+  for (arm::Level level; std::sscanf(text += used, "/%zu:%zu:%" SCNu64 ":%" SCNu64 "%n", &level.sets, &level.ways, &level.latency, &level.line, &used) == 4;)
+    levels.push_back({level.sets, level.ways, level.latency * arm::kCycle, level.line * arm::kCycle});
+  if (*text || !places || levels.size() < 2) return false;
+  memory = std::make_unique<arm::Memory>(places, levels);
+  return true;
+}
+
 bool read_costs(const char* path) {
   std::FILE* file = std::fopen(path, "r");
   if (!file) return false;
@@ -115,10 +130,11 @@ bool read_costs(const char* path) {
 void write(qemu_plugin_id_t, void*) {
   std::FILE* file = std::fopen(out.c_str(), "w");
   if (!file) return;
-  for (const auto& [address, counter] : counters)
-    std::fprintf(file, "%" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", address,
-                 counter->executions, counter->first_misses, counter->second_misses, counter->waits[0],
-                 counter->waits[1]);
+  for (const auto& [address, counter] : counters) {
+    std::fprintf(file, "%" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64, address, counter->executions, counter->waits[0], counter->waits[1]);
+    for (const std::uint64_t missed : counter->misses) std::fprintf(file, " %" PRIu64, missed);
+    std::fputc('\n', file);
+  }
   std::fclose(file);
 }
 
@@ -128,8 +144,10 @@ extern "C" __attribute__((visibility("default"))) int qemu_plugin_install(qemu_p
                                                                           int count, char** arguments) {
   for (int i = 0; i < count; ++i) {
     if (std::strncmp(arguments[i], "out=", 4) == 0) out = arguments[i] + 4;
+    if (std::strncmp(arguments[i], "core=", 5) == 0 && !read_core(arguments[i] + 5)) return 1;
     if (std::strncmp(arguments[i], "costs=", 6) == 0 && !read_costs(arguments[i] + 6)) return 1;
   }
+  if (!memory) return 1;
   qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
   qemu_plugin_register_atexit_cb(id, write, nullptr);
   return 0;

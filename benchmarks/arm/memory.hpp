@@ -1,20 +1,13 @@
-// The data caches of a Cortex-A72 and the memory of a Raspberry Pi 4: how long each access waits.
+// The data caches of a core and the memory behind them: how long each access waits. The sizes are arm_cores.py's.
 //
-// Lines are 64 bytes, the least recently used is replaced. At 1.5 GHz:
-//   first   32 KB, 2 ways; at most 6 lines on their way to it (Cortex-A72 TRM 6.4)
-//   second  1 MB, 16 ways; 21 cycles from load to use as others measured it; a line every 8 cycles: LMBench reads
-//           1 MB at 15.8 GB/s on a Cortex-A72 at 2 GHz with a larger second cache, and copies it at 9.6 GB/s,
-//           13 cycles a line where two are charged here (TI Processor SDK Linux 11.02, J784S4, bw_mem)
-//   memory  240 cycles, 160 ns: random reads of 16 to 128 MB took 153 to 170 ns on a Raspberry Pi 4 (sbc-bench);
-//           a line every 24 cycles, 4 GB/s: STREAM's four loops reach 4.8 to 5.6 GB/s there on one core
-// A load waits for its line. Stores are buffered (TRM 6.4): they and prefetches wait for one of the six places only,
-// a line every 40 cycles from memory, where memset writes one every 31 on that machine (3.1 GB/s, sbc-bench).
-// Nothing is prefetched but what the program asks for: the core's own prefetchers are left out. So are TLBs.
+// Lines are 64 bytes, the least recently used is replaced. A load waits for its line. Stores are buffered: they and prefetches
+// wait only for one of the places in which lines are on their way to the first cache. Nothing is prefetched but what the program
+// asks for: the core's own prefetchers are left out. So are TLBs.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
+#include <vector>
 
 namespace arm {
 
@@ -22,21 +15,26 @@ using Time = std::uint64_t;  // thousandths of a cycle
 constexpr Time kCycle = 1000;
 
 enum class Access { load, store, prefetch };
-enum class Source { second, memory };
-
 struct Line {
   std::uint64_t number = ~std::uint64_t{0};
   Time ready = 0;
-  Source from = Source::second;
+  std::size_t from = 1;  // level
   bool dirty = false;
 };
 
-template <std::size_t sets, std::size_t ways>
+// A cache, or memory, which has no sets. A line of it is there after `latency`, and another one `line` later.
+struct Level {
+  std::size_t sets, ways;
+  Time latency, line;
+};
+
 class Cache {
  public:
+  Cache(std::size_t sets, std::size_t ways) : sets_(sets, std::vector<Line>(ways)) {}
+
   // The line, moved to the front of its set; null where it is missing.
   Line* find(std::uint64_t number) {
-    Set& set = sets_[number % sets];
+    std::vector<Line>& set = set_of(number);
     const auto found = std::find_if(set.begin(), set.end(), [&](const Line& line) { return line.number == number; });
     if (found == set.end()) return nullptr;
     std::rotate(set.begin(), found, found + 1);
@@ -45,7 +43,7 @@ class Cache {
 
   // Puts a line that is missing at the front; returns what had to leave.
   Line insert(const Line& line) {
-    Set& set = sets_[line.number % sets];
+    std::vector<Line>& set = set_of(line.number);
     const Line last = set.back();
     std::rotate(set.begin(), set.end() - 1, set.end());
     set.front() = line;
@@ -53,8 +51,9 @@ class Cache {
   }
 
  private:
-  using Set = std::array<Line, ways>;
-  std::array<Set, sets> sets_{};
+  std::vector<Line>& set_of(std::uint64_t number) { return sets_[number % sets_.size()]; }
+
+  std::vector<std::vector<Line>> sets_;
 };
 
 // A channel that carries one line at a time.
@@ -68,18 +67,27 @@ struct Channel {
 };
 
 struct Outcome {
-  bool first_missed = false, second_missed = false;
-  Source from = Source::second;
+  std::size_t missed = 0;  // so many caches, from the first on
+  std::size_t from = 1;    // level that the line came from when it was fetched
   Time wait = 0;
 };
 
 class Memory {
  public:
+  // The first level is what loads read, the last one memory; `places` lines may be on their way to the first.
+  Memory(std::size_t places, const std::vector<Level>& levels) : levels_(levels), slots_(places) {
+    for (const Level& level : levels) {
+      channels_.push_back({level.line});
+      if (level.sets) caches_.emplace_back(level.sets, level.ways);
+    }
+  }
+
+  std::size_t caches() const { return caches_.size(); }
+
   Outcome access(std::uint64_t number, Access kind, Time now) {
     Outcome outcome;
-    Line* line = first_.find(number);
+    Line* line = caches_[0].find(number);
     if (!line) {
-      outcome.first_missed = true;
       Time& slot = *std::min_element(slots_.begin(), slots_.end());
       outcome.wait = slot > now ? slot - now : 0;
       line = fill(number, now + outcome.wait, outcome);
@@ -92,32 +100,37 @@ class Memory {
   }
 
  private:
-  static constexpr Time kSecondLatency = 21 * kCycle, kMemoryLatency = 240 * kCycle;
-
   Line* fill(std::uint64_t number, Time now, Outcome& outcome) {
+    const Time start = std::max(now, channels_[1].free);
     Line line{number};
-    const Time start = to_first_.carry(now);
-    line.ready = start + kSecondLatency;
-    if (!second_.find(number)) {
-      outcome.second_missed = true;
-      line.from = Source::memory;
-      line.ready = to_second_.carry(start) + kMemoryLatency;
-      if (second_.insert(Line{number}).dirty) to_second_.carry(start);
-    }
-    const Line old = first_.insert(line);
-    if (old.dirty) write_back(old.number, start);
-    return first_.find(number);
+    line.ready = bring(number, 1, now, outcome);
+    line.from = outcome.missed;
+    const Line old = caches_[0].insert(line);
+    if (old.dirty) write_back(old.number, 1, start);
+    return caches_[0].find(number);
   }
 
-  void write_back(std::uint64_t number, Time now) {
-    if (Line* line = second_.find(number)) line->dirty = true;
-    else to_second_.carry(now);
+  // When a line is there that the levels before `level` do not have.
+  Time bring(std::uint64_t number, std::size_t level, Time now, Outcome& outcome) {
+    outcome.missed = level;
+    const Time start = channels_[level].carry(now);
+    if (level == caches_.size() || caches_[level].find(number)) return start + levels_[level].latency;
+    const Time ready = bring(number, level + 1, start, outcome);
+    const Line old = caches_[level].insert(Line{number});
+    if (old.dirty) write_back(old.number, level + 1, start);
+    return ready;
   }
 
-  Cache<256, 2> first_;
-  Cache<1024, 16> second_;
-  Channel to_first_{8 * kCycle}, to_second_{24 * kCycle};
-  std::array<Time, 6> slots_{};
+  void write_back(std::uint64_t number, std::size_t level, Time now) {
+    if (level == caches_.size()) channels_[level].carry(now);
+    else if (Line* line = caches_[level].find(number)) line->dirty = true;
+    else write_back(number, level + 1, now);
+  }
+
+  std::vector<Level> levels_;
+  std::vector<Cache> caches_;
+  std::vector<Channel> channels_;
+  std::vector<Time> slots_;
 };
 
 }  // namespace arm

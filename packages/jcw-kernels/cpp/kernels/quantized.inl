@@ -44,6 +44,9 @@ struct PixelsOf<Dot, std::void_t<typename Dot::pixels>> {
   using type = typename Dot::pixels;
 };
 
+// How many products ahead offsets and weights are fetched. Prefetches may pass their end.
+constexpr int kProductsAhead = 32;
+
 template <class Dot, int N>
 JCW_INLINE void accumulate(Sums<Dot, N>& sums, const typename Dot::pixel* in, const std::int32_t* offsets,
                            const typename Dot::weight* weights, int products) {
@@ -53,6 +56,10 @@ JCW_INLINE void accumulate(Sums<Dot, N>& sums, const typename Dot::pixel* in, co
     for (int i = 0; i < Dot::inputs; ++i) {
       prefetch(in + offsets[jcw::kAhead + i]);
       rows[i] = in + offsets[i];
+    }
+    if constexpr (Isa::prefetches_all) {
+      prefetch(offsets + kProductsAhead * Dot::inputs);
+      prefetch(weights + kProductsAhead * Dot::inputs * 4);
     }
     typename PixelsOf<Dot>::type x[N];
     Dot::load(rows, x);
@@ -70,6 +77,7 @@ struct QuantizedTiles {
   template <int N>
   JCW_INLINE void one(int group, std::ptrdiff_t pixel) const {
     const std::int32_t first = conv.starts[group], count = conv.starts[group + 1] - first;
+    if constexpr (Isa::prefetches_all) prefetch_outputs(group + 1, pixel);
     Sums<Dot, N> sums;
     JCW_UNROLL
     for (int r = 0; r < 4; ++r) {
@@ -84,6 +92,19 @@ struct QuantizedTiles {
     for (int r = 0; r < 4; ++r) Dot::to_floats(sums.sum[r], tile.sum[r]);
     scale(tile, conv.target.scales + 4 * group, conv.target.bias + 4 * group);
     finish<4, N>(tile, conv.target, 4 * group, pixel);
+  }
+
+  // A group passes before another one's outputs are read or written.
+  JCW_INLINE void prefetch_outputs(int group, std::ptrdiff_t pixel) const {
+    const Target& to = conv.target;
+    if (to.numbers.out) prefetch_rows(static_cast<const char*>(to.numbers.out), to.numbers.plane, to.numbers.bytes, group, pixel);
+    if (to.out) prefetch_rows(reinterpret_cast<const char*>(to.out), to.out_plane, sizeof(float), group, pixel);
+  }
+
+  JCW_INLINE void prefetch_rows(const char* out, std::ptrdiff_t plane, int bytes, int group, std::ptrdiff_t pixel) const {
+    const char* at = out + (4 * group * plane + pixel) * bytes;
+    const int rows = smaller(4, conv.target.channels - 4 * group);
+    for (int r = 0; r < rows; ++r, at += plane * bytes) prefetch(at);
   }
 
   // Two tiles share each visit of a group's weights.
