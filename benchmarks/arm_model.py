@@ -147,8 +147,11 @@ def draw(rows: Sequence[Row]) -> Any:
         density, core = densities[place[0]], cores[place[1]]
         draw_ranges(axes[place], [row for row in rows if (row["core"], row["density"]) == (core, density)])
         axes[place].set(title=f"{core}, density {density}", ylabel="ms", ylim=(0, None))
+    labelled: dict[str, Any] = {}
     for axis in axes[0]:
-        axis.legend()
+        handles, labels = axis.get_legend_handles_labels()
+        labelled |= dict(zip(labels, handles, strict=True))
+    figure.legend(labelled.values(), labelled, loc="outside lower center", ncols=len(labelled))
     return figure
 
 
