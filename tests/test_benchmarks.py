@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 from benchmark_files import BENCHMARKS, run
+from programs import need
 
 from jcw_kernels import available_isas
 
@@ -66,6 +67,49 @@ def test_amx_can_be_refused_and_nothing_else():
     command = [sys.executable, "-c", ASKS_FOR_AMX]
     done = subprocess.run(command, cwd=BENCHMARKS, check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["-1", str(errno.EPERM), "1"]
+
+
+STUB_OF_JCW = """
+export async function load(bytes) {
+  return { run: () => new Float32Array(1000).fill(1.5) };
+}
+"""
+STUB_OF_PEER = """
+export const env = { wasm: {}, versions: { web: "0.1" } };
+export class Tensor {}
+export const InferenceSession = {
+  create: async () => ({
+    inputNames: ["in"],
+    outputNames: ["out"],
+    run: async () => ({ out: { data: new Float32Array(1000).fill(2) } }),
+  }),
+};
+"""
+
+
+@pytest.mark.parametrize("host", ["node", "chromium"])
+def test_wasm(host, tmp_path):
+    """Of hosts and page; the packages in them are stand-ins."""
+    need(host)
+    dist = tmp_path / "peers" / "node_modules" / "onnxruntime-web" / "dist"
+    dist.mkdir(parents=True)
+    for name in ("ort.node.min.mjs", "ort.wasm.min.mjs"):
+        (dist / name).write_text(STUB_OF_PEER)
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "index.mjs").write_text(STUB_OF_JCW)
+    options = ["--quick", "--networks", "mobilenet_v1", "--input-size", "32", "--hosts", host]
+    options += ["--package", str(tmp_path / "package"), "--peers", str(tmp_path / "peers")]
+    result = run("wasm.py", *options, "--out", str(tmp_path / "w.json"))
+    assert {(row["runtime"], row["density"]) for row in result["rows"]} == set(
+        itertools.product(("jcw", "onnxruntime-web"), (1.0, 0.2, 0.1))
+    )
+    for row in result["rows"]:
+        assert row["min_ms"] <= row["median_ms"] <= row["max_ms"]
+        assert row["error"] == pytest.approx(0.25)
+    assert [c["density"] for c in result["comparisons"]] == [1.0, 0.2, 0.1]
+    assert all(
+        c["host"].startswith({"node": "Node v", "chromium": "Chrome/"}[host]) for c in result["comparisons"]
+    )
 
 
 def test_a_runtime_that_dies_is_named(monkeypatch):
