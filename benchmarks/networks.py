@@ -228,10 +228,9 @@ def draw(runs: Sequence[Row]) -> Any:
                     color=f"C{list(LOADERS).index(runtime)}", hatch="//" * (precision == "int8"),
                     label=runtime + ", int8" * (precision == "int8"),
                 )  # fmt: skip
-            axis.set(
-                title=f"{network}, {run['machine']['cpu']}, {run['machine']['isa']}" + without,
-                xlabel="density",
-                ylabel="ms",
+            axis.set(xlabel="density", ylabel="ms")
+            axis.set_title(
+                f"{network}, {run['machine']['cpu']}, {run['machine']['isa']}{without}", fontsize=10
             )
             axis.set_xticks(range(len(DENSITIES)), [str(density) for density in DENSITIES])
     # The last run has all kinds of bars that there are.
