@@ -3,10 +3,11 @@
 Every runtime gets the same random weights, all ungrouped convolutions but the first and the linear layer pruned
 in groups of four output channels, and one pinned core; in int8, too, numbers chosen by the same image. Rounds are
 interleaved: in each round every runtime times every density of a network once, in each precision. The results file
-keeps what it has of other processors and instruction sets.
+keeps what it has of other processors, instruction sets and batches.
 
     python benchmarks/networks.py --peers /path/to/a/venv/bin/python --out docs/results/networks.json
     JCW_ISA=avx2 python benchmarks/networks.py ...    # our own engine; nothing holds all peers to it
+    python benchmarks/networks.py --batch 8 --cores 0 1 --precisions float32 --out docs/results/batches.json ...
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ Files = dict[tuple[str, str], list[Path]]
 """The models of all densities, by precision and suffix."""
 
 
-def write_models(network: Network, folder: Path, precisions: Sequence[str]) -> tuple[Path, Files]:
-    """An image, and the models of all densities as ``.jcw`` and ``.onnx``."""
+def write_models(network: Network, folder: Path, precisions: Sequence[str], batch: int) -> tuple[Path, Files]:
+    """Images, and the models of all densities as ``.jcw`` and ``.onnx``."""
     rng = np.random.default_rng(0)
-    image, pixels = folder / "image.npy", rng.standard_normal((1, *network.input_shape), dtype=np.float32)
+    image, pixels = folder / "image.npy", rng.standard_normal((batch, *network.input_shape), dtype=np.float32)
     np.save(image, pixels)
     files: Files = {(precision, suffix): [] for precision in precisions for suffix in (".jcw", ".onnx")}
     for density in DENSITIES:
         model = pruned_model(network, density, rng)
         exact = folder / f"{density}.onnx"
-        exact.write_bytes(to_onnx(model, batch=1).SerializeToString())
+        exact.write_bytes(to_onnx(model, batch=batch).SerializeToString())
         for precision in precisions:
             jcw, onnx = (folder / f"{density}-{precision}{suffix}" for suffix in (".jcw", ".onnx"))
             numbers = calibrate(model, pixels) if precision == "int8" else None
@@ -78,7 +79,7 @@ def write_rounded(exact: Path, pixels: NDArray[np.float32], path: Path) -> None:
 def measure(network: Network, args: argparse.Namespace) -> Iterator[Row]:
     """The rows of one network."""
     with tempfile.TemporaryDirectory() as name:
-        image, files = write_models(network, Path(name), args.precisions)
+        image, files = write_models(network, Path(name), args.precisions, args.batch)
         workers: dict[tuple[str, str], Worker] = {}
         for precision, runtime in itertools.product(args.precisions, LOADERS):
             ours = runtime == OURS
@@ -192,6 +193,11 @@ def details(rows: Sequence[Row]) -> str:
 
 def summary(run: Row) -> str:
     """The table of the results page for one processor and instruction set."""
+    batch = run["machine"].get("batch")
+
+    def shown(ms: float) -> str:
+        return f"{1e3 * batch / ms:.0f} a second" if batch else f"{ms:.2f}"
+
     lines = [
         "| network | precision | density | jcw | fastest peer | ratio | over our float32 |",
         "|---|---|---|---|---|---|---|",
@@ -200,7 +206,7 @@ def summary(run: Row) -> str:
         peer = c["peer"] if c["peer_density"] == c["density"] else f"{c['peer']}, dense"
         over = f"{c['over_float32']:.2f}" if c["precision"] == "int8" and "over_float32" in c else ""
         lines.append(
-            f"| {c['network']} | {c['precision']} | {c['density']:.0%} | {c['jcw_ms']:.2f} | {c['peer_ms']:.2f} ({peer}) "
+            f"| {c['network']} | {c['precision']} | {c['density']:.0%} | {shown(c['jcw_ms'])} | {shown(c['peer_ms'])} ({peer}) "
             f"| {c['speedup']:.2f} | {over} |"
         )
     means = [f"{value:.2f} in {name}" for name, value in run["geometric_means"].items()]
@@ -213,7 +219,8 @@ def draw(runs: Sequence[Row]) -> Any:
     figure, grid = subplots(len(runs), len(networks), 5 * len(networks), 3.8 * len(runs))
     for axes, run in zip(grid, runs, strict=True):
         kinds = list(dict.fromkeys((row["runtime"], row["precision"]) for row in run["rows"]))
-        without = ", no AMX" if run["machine"].get("amx") is False else ""
+        more = ", no AMX" if run["machine"].get("amx") is False else ""
+        more += f", batch {run['machine']['batch']}" if "batch" in run["machine"] else ""
         for axis, network in zip(axes, networks, strict=True):
             for index, (runtime, precision) in enumerate(kinds):
                 own = [
@@ -229,9 +236,7 @@ def draw(runs: Sequence[Row]) -> Any:
                     label=runtime + ", int8" * (precision == "int8"),
                 )  # fmt: skip
             axis.set(xlabel="density", ylabel="ms")
-            axis.set_title(
-                f"{network}, {run['machine']['cpu']}, {run['machine']['isa']}{without}", fontsize=10
-            )
+            axis.set_title(f"{network}, {run['machine']['cpu']}, {run['machine']['isa']}{more}", fontsize=10)
             axis.set_xticks(range(len(DENSITIES)), [str(density) for density in DENSITIES])
     # The last run has all kinds of bars that there are.
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(LOADERS))
@@ -239,11 +244,10 @@ def draw(runs: Sequence[Row]) -> Any:
 
 
 def others(path: Path, ran: Row) -> list[Row]:
-    """What a results file has of other processors and instruction sets."""
+    """What a results file has of other processors, instruction sets and batches."""
+    kinds = ("cpu", "isa", "amx", "batch")
     runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.is_file() else []
-    return [
-        run for run in runs if any(run["machine"].get(key) != ran.get(key) for key in ("cpu", "isa", "amx"))
-    ]
+    return [run for run in runs if any(run["machine"].get(key) != ran.get(key) for key in kinds)]
 
 
 def arguments() -> argparse.Namespace:
@@ -254,6 +258,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--networks", nargs="+", choices=BACKBONES, default=list(BACKBONES))
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     parser.add_argument("--input-size", type=int, default=224)
+    parser.add_argument("--batch", type=int, default=1, help="images of a run")
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="pin to these; one thread on each")
     parser.add_argument(
         "--without-amx", action="store_true", help="as on a processor that has none, which other runtimes use"
@@ -275,7 +280,9 @@ def main() -> None:
     comparisons = compare(rows)
     means = {name: geometric_mean(comparisons, name) for name in args.precisions}
     run: Row = {
-        "machine": machine(isa=chosen_isa(), system=system()) | ({"amx": False} if args.without_amx else {}),
+        "machine": machine(isa=chosen_isa(), system=system())
+        | ({"amx": False} if args.without_amx else {})
+        | ({"batch": args.batch} if args.batch > 1 else {}),
         "versions": versions() | {row["runtime"]: row["version"] for row in rows},
         "rows": rows,
         "comparisons": comparisons,

@@ -2,8 +2,8 @@
 
 Each runtime lives in a process of its own, perhaps under another interpreter, because some need old
 versions of numpy that others do not take. Started by ``networks.py`` as ``python runtimes.py NAME CORES
-IMAGE MODEL...``; ``IMAGE`` is a ``.npy`` file. It answers in lines of JSON: first what it is and what the
-models make of the image, then the seconds of one image for each line ``{"model": 0, "seconds": 0.1}``.
+IMAGES MODEL...``; ``IMAGES`` is a ``.npy`` file. It answers in lines of JSON: first what it is and what the
+models make of the images, then the seconds of all of them for each line ``{"model": 0, "seconds": 0.1}``.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import numpy as np
 
 Array = Any
 Run = Callable[[Array], Array]
-"""Runs one image (1, channels, height, width) and returns the logits."""
+"""Runs images (n, channels, height, width) and returns the logits."""
 
 
-def load_jcw(path: Path, threads: int) -> Run:
+def load_jcw(path: Path, threads: int, batch: int) -> Run:
     from jcw_kernels import load
 
     return load(path, threads=threads).run
 
 
-def load_onnxruntime(path: Path, threads: int) -> Run:
+def load_onnxruntime(path: Path, threads: int, batch: int) -> Run:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -41,7 +41,7 @@ def load_onnxruntime(path: Path, threads: int) -> Run:
     return lambda image: session.run(None, {"input": image})[0]
 
 
-def load_openvino(path: Path, threads: int) -> Run:
+def load_openvino(path: Path, threads: int, batch: int) -> Run:
     import openvino
 
     # Without the hint a processor with bfloat16 uses it.
@@ -50,14 +50,14 @@ def load_openvino(path: Path, threads: int) -> Run:
     return lambda image: request.infer([image], share_inputs=True)[0]
 
 
-def load_deepsparse(path: Path, threads: int) -> Run:
+def load_deepsparse(path: Path, threads: int, batch: int) -> Run:
     from deepsparse import compile_model
 
-    engine = compile_model(str(path), batch_size=1, num_cores=threads)
+    engine = compile_model(str(path), batch_size=batch, num_cores=threads)
     return lambda image: engine.run([image])[0]
 
 
-def load_mnn(path: Path, threads: int) -> Run:
+def load_mnn(path: Path, threads: int, batch: int) -> Run:
     import MNN
 
     net = MNN.Interpreter(str(convert_for_mnn(path)))
@@ -104,7 +104,7 @@ def block_pruning(channels: int) -> bytes:
     return part(1, b"0.0.0") + part(2, algorithm)
 
 
-LOADERS: Mapping[str, tuple[str, Callable[[Path, int], Run]]] = {
+LOADERS: Mapping[str, tuple[str, Callable[[Path, int, int], Run]]] = {
     "jcw": ("jcw-kernels", load_jcw),
     "onnxruntime": ("onnxruntime", load_onnxruntime),
     "openvino": ("openvino", load_openvino),
@@ -115,7 +115,7 @@ LOADERS: Mapping[str, tuple[str, Callable[[Path, int], Run]]] = {
 
 
 def visit(run: Run, image: Array, seconds: float) -> float:
-    """Mean seconds of one image, repeated for about ``seconds`` after a warm-up."""
+    """Mean seconds of a run, repeated for about ``seconds`` after a warm-up."""
     run(image)
     start = time.perf_counter()
     run(image)
@@ -133,8 +133,8 @@ def main(name: str, cores: Sequence[int], image_path: Path, models: Sequence[Pat
     os.sched_setaffinity(0, cores)
     distribution, loader = LOADERS[name]
     try:
-        runs = [loader(path, len(cores)) for path in models]
         image = np.load(image_path, allow_pickle=False)
+        runs = [loader(path, len(cores), len(image)) for path in models]
         outputs = [np.asarray(run(image)).reshape(-1).astype(float).tolist() for run in runs]
         print(json.dumps({"version": version(distribution), "outputs": outputs}), file=answers, flush=True)
     except Exception as error:

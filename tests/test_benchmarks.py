@@ -38,6 +38,9 @@ def test_networks(tmp_path):
     assert [(c["precision"], c["density"]) for c in result["comparisons"]] == list(
         itertools.product(("float32", "int8"), (1.0, 0.2, 0.1))
     )
+    _, batch = run("networks.py", *options, "--precisions", "float32", "--batch", "3")["runs"]
+    assert batch["machine"]["batch"] == 3
+    assert max(row["max_error"] for row in batch["rows"]) < 1e-5
 
 
 def test_runs_of_other_machines_stay(tmp_path, monkeypatch):
@@ -45,7 +48,10 @@ def test_runs_of_other_machines_stay(tmp_path, monkeypatch):
     others = importlib.import_module("networks").others
     path, ran = tmp_path / "n.json", {"cpu": "one", "isa": "avx2"}
     assert others(path, ran) == []
-    runs = [{"machine": ran | changed} for changed in ({}, {"cpu": "two"}, {"isa": "avx512"}, {"amx": False})]
+    runs = [
+        {"machine": ran | changed}
+        for changed in ({}, {"cpu": "two"}, {"isa": "avx512"}, {"amx": False}, {"batch": 8})
+    ]
     path.write_text(json.dumps({"runs": runs}))
     assert others(path, ran) == runs[1:]
 
