@@ -20,7 +20,7 @@ def read(name):
 
 def networks():
     for one in read("networks")["runs"]:
-        yield from filter(None, importlib.import_module("networks").summary(one).splitlines())
+        yield from filter(None, importlib.import_module("networks_figure").summary(one).splitlines())
 
 
 def threads():
