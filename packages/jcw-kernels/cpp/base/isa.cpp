@@ -6,6 +6,8 @@
 #if defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 #include "base/error.hpp"
@@ -34,6 +36,14 @@ std::vector<Entry> entries() {
   return found;
 }
 
+#if defined(__x86_64__)
+// Not every compiler's __builtin_cpu_supports knows it.
+bool has_avx_vnni() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4);
+}
+#endif
+
 // Whether the processor's dot products of bytes may be used.
 bool dots() {
   const char* forced = std::getenv("JCW_DOT");
@@ -53,6 +63,7 @@ std::vector<std::string> available_isas() {
 const QuantizedKernels& quantized_kernels(const Kernels& kernels) {
   if (!dots()) return *kernels.quantized;
 #if defined(__x86_64__)
+  if (&kernels == jcw_kernels_avx2() && has_avx_vnni()) return *jcw_quantized_avxvnni();
   if (&kernels == jcw_kernels_avx512() && __builtin_cpu_supports("avx512vnni")) return *jcw_quantized_avx512vnni();
 #elif defined(__aarch64__) && defined(__linux__)
   if (&kernels == jcw_kernels_neon() && getauxval(AT_HWCAP) & HWCAP_ASIMDDP) return *jcw_quantized_dotprod();

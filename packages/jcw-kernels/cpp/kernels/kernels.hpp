@@ -250,6 +250,7 @@ const jcw::Kernels* jcw_kernels_avx2();
 const jcw::Kernels* jcw_kernels_avx512();
 const jcw::Kernels* jcw_kernels_neon();
 const jcw::Kernels* jcw_kernels_wasm();
+const jcw::QuantizedKernels* jcw_quantized_avxvnni();
 const jcw::QuantizedKernels* jcw_quantized_avx512vnni();
 const jcw::QuantizedKernels* jcw_quantized_dotprod();
 }

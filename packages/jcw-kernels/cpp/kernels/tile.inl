@@ -116,7 +116,7 @@ struct Rounded {
   JCW_INLINE explicit Rounded(const jcw::Rounding& by)
       : inverse(Isa::set(by.inverse)), low(Isa::set(by.low)), high(Isa::set(by.high)), base(0x4B400000 - by.zero) {}
 
-  template <class Pixel>
+  template <class Pixel, class To = Isa>
   JCW_INLINE void store(Pixel* out, vec value) const {
     typedef Pixel pixels __attribute__((vector_size(sizeof(Pixel) * Isa::width)));
     const vec magic = Isa::set(12582912.0f), rounded = Isa::min(high, Isa::number_or(low, value * inverse)) + magic;
@@ -125,8 +125,12 @@ struct Rounded {
     } else {
       ints bits;
       __builtin_memcpy(&bits, &rounded, sizeof bits);
-      const pixels few = __builtin_convertvector(bits - base, pixels);
-      __builtin_memcpy(out, &few, sizeof few);
+      if constexpr (sizeof(Pixel) == 1 && requires { To::store_bytes(out, bits); }) {
+        To::store_bytes(out, bits - base);
+      } else {
+        const pixels few = __builtin_convertvector(bits - base, pixels);
+        __builtin_memcpy(out, &few, sizeof few);
+      }
     }
   }
 };

@@ -61,6 +61,14 @@ struct Isa {
     return fma(x, _mm256_broadcast_ss(weights + channel), sum);
   }
 
+  // Whole numbers of 0 to 255 as bytes; gcc 12 takes a vector apart to convert it.
+  template <class Ints>
+  static void store_bytes(void* p, Ints numbers) {
+    const __m256i all = reinterpret_cast<__m256i>(numbers);
+    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
+  }
+
   static vec number_or(vec bound, vec x) { return _mm256_max_ps(x, bound); }  // the larger; the bound for NaN
 
   // Pairs of 16 bits: sums of two products of bytes do not fit in as many.

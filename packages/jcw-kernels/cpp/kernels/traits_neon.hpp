@@ -59,6 +59,15 @@ struct Isa {
     return vfmaq_laneq_f32(sum, x, vld1q_f32(weights + channel / 4 * 4), channel % 4);
   }
 
+  // The low bytes of whole numbers; gcc 12 takes a vector apart to convert it.
+  template <class Ints>
+  static void store_bytes(void* p, Ints numbers) {
+    const int16x4_t words = vmovn_s32(reinterpret_cast<int32x4_t>(numbers));
+    const int8x8_t bytes = vmovn_s16(vcombine_s16(words, words));
+    const std::uint32_t four = vget_lane_u32(vreinterpret_u32_s8(bytes), 0);
+    __builtin_memcpy(p, &four, sizeof four);
+  }
+
   static vec number_or(vec bound, vec x) { return vmaxnmq_f32(x, bound); }  // the larger; the bound for NaN
 
   // For processors without dot products.

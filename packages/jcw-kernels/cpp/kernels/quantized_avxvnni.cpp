@@ -1,0 +1,49 @@
+// Convolution of whole numbers by AVX's dot products of bytes, of processors without AVX-512 that are new enough.
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "traits_avx2.hpp"
+// The traits come first: everything below is written in terms of Isa.
+#include "activation.inl"
+#include "quantized.inl"
+
+namespace {
+
+struct Bytes {
+  static constexpr const char* name = "avxvnni";
+  typedef std::uint8_t pixel;
+  typedef std::int8_t weight;
+  static constexpr int inputs = 4, offset = 0;
+  static constexpr int taps = 1;
+  static constexpr int granule = 2, units = 1;
+  typedef __m256i vec;
+
+  static vec set(int x) { return _mm256_set1_epi32(x); }
+  // Sixteen pixels of a row, eight in either half, so that of two vectors the first gets pixels 0 to 3 and 8 to 11.
+  static vec row(const pixel* at) {
+    const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    return _mm256_permute4x64_epi64(_mm256_castsi128_si256(all), 0x10);
+  }
+  template <int N>
+  static void load(const pixel* const (&rows)[inputs], vec (&x)[N]) {
+    const vec ab = _mm256_unpacklo_epi8(row(rows[0]), row(rows[1])), cd = _mm256_unpacklo_epi8(row(rows[2]), row(rows[3]));
+    x[0] = _mm256_unpacklo_epi16(ab, cd);
+    x[1] = _mm256_unpackhi_epi16(ab, cd);
+  }
+  template <int channel>
+  static vec add(vec x, const weight* weights, vec sum) {
+    std::int32_t four;
+    __builtin_memcpy(&four, weights + 4 * channel, sizeof four);
+    return _mm256_dpbusd_avx_epi32(sum, x, _mm256_set1_epi32(four));
+  }
+  template <int N>
+  static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
+    values[0] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[0], sums[1], 0x20));
+    values[1] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[0], sums[1], 0x31));
+  }
+};
+
+}  // namespace
+
+extern "C" const jcw::QuantizedKernels* jcw_quantized_avxvnni() { return &kQuantized<Bytes>; }
