@@ -43,7 +43,8 @@ class RunOptions:
     )
     time: str = option(
         "",
-        help='about how long trainings and search may take, e.g. "5 min": epochs, population and models are cut to it',
+        help='about how long profile, trainings and search may take, e.g. "5 min": epochs, population and models are cut '
+        "to it, and the profile ends with what it has",
     )
 
     def __post_init__(self) -> None:
