@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -108,18 +109,18 @@ def test_a_profile_ends_in_its_time_with_every_point_timed(
     assert table.settings[ENDED_AFTER] == share * whole.now
 
 
+@pytest.mark.parametrize(("seconds", "times"), [(0.0, "3 times"), (4e3, r"\d+ to \d+ times")])
 def test_the_line_says_what_was_reached(
-    network: Network, tmp_path: Path, exported: list[Architecture]
+    network: Network, tmp_path: Path, exported: list[Architecture], seconds: float, times: str
 ) -> None:
-    _, table, told = profiled(network, tmp_path, 0.0)
-    ran = len(exported) - exported.count(Architecture({}, {}))
-    # The space's own corner with nothing pruned may be among them.
-    assert ran + 1 >= 10
-    timed = [grid.rounds[grid.ms > 0] for grid in table.grids]
-    words = f"its {table.settings['points']} points were timed {min(map(np.min, timed))} to {max(map(np.max, timed))} times"
-    assert (
-        told[-1].detail == f"ends after its 0.0 s with what it has: {words}, 10 of {COUNT} networks ran whole"
-    )
+    _, table, told = profiled(network, tmp_path, seconds)
+    line = f"ends after its .* with what it has: (.*) timed ({times}), (\\d+) of {COUNT} networks run whole"
+    assert (found := re.fullmatch(line, told[-1].detail)) is not None
+    timed = np.concatenate([grid.rounds[grid.ms > 0] for grid in table.grids])
+    assert set(map(int, re.findall(r"\d+", found[2]))) == {timed.min(), timed.max()}
+    assert found[1] == f"{table.settings['points']} points"
+    # With every five runs the network itself.
+    assert int(found[3]) == len(exported) * 5 / 6 >= 10
 
 
 def test_what_interrupted_attempts_took_counts(network: Network, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.network.problem_text import describe
 from jcw_core.network.weight_groups import GROUP_SIZE
 from jcw_core.protocols import Device, Progress
+from jcw_core.shown import count_of
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.options import LatencyOptions
 from jcw_latency.profiling.adaptive import coarse_axes, probes, refined
@@ -146,11 +147,12 @@ class LayerProfiler:
     @property
     def reached(self) -> tuple[str, ...]:
         """How far the points came, in words, if time cut the profile short; nothing if it did not."""
+        if not self._is_cut:
+            return ()
         taken = self._convergence.samples.taken
-        timed = (
-            f"its {len(taken)} points were timed {taken.min()} to {taken.max()} times" if taken.size else ""
-        )
-        return (timed,) if self._is_cut else ()
+        least, most = int(taken.min()), int(taken.max())
+        times = count_of(most, "time") if least == most else f"{least} to {most} times"
+        return (f"{count_of(len(taken), 'point')} timed {times}",)
 
     def _settings(self, seconds: float) -> dict[str, object]:
         options, found = self._options, self._convergence

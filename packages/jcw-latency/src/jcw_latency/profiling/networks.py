@@ -124,7 +124,7 @@ class NetworkRuns:
     def reached(self) -> tuple[str, ...]:
         """How many networks ran, in words, if some had no time to; nothing if all did."""
         ran = int(self._has_run.sum())
-        return () if ran == len(self.chosen) else (f"{ran} of {len(self.chosen)} networks ran whole",)
+        return () if ran == len(self.chosen) else (f"{ran} of {len(self.chosen)} networks run whole",)
 
     @property
     def _has_run(self) -> NDArray[np.bool_]:
