@@ -333,6 +333,8 @@ def test_no_more_images_are_expected_to_calibrate_than_there_are(
     assert len(context.dataset("train")) == 160
     held_out = len(context.dataset("validation"))
     assert ERROR.seconds(context) == pytest.approx(held_out + taken)
+    object.__setattr__(context.options(SupernetOptions), "mode", "post-training")
+    assert SupernetStage().plan(context).endswith(f"statistics of {taken} images")
 
 
 def images_of(batches: FixedImages) -> list[bytes]:

@@ -45,9 +45,9 @@ class SupernetStage:
 
     def plan(self, run: Run) -> str:
         """Its epochs, and how long they take by a step of the whole network, the slowest of all."""
-        if run.options(SupernetOptions).mode == "post-training":
-            return f"no training; statistics of {run.options(SupernetOptions).calibration_images} images"
         options, images = run.options(SupernetOptions), len(run.dataset("train"))
+        if options.mode == "post-training":
+            return f"no training; statistics of {min(images, options.calibration_images)} images"
         longest = _whole(run) * (1 if options.draws == "plain" else 3)
         time = implementation("jcw_core.training.pace").in_words(longest)
         return f"{count_of(options.shared_epochs, 'epoch')} of {images} images, {time} at most"
