@@ -58,6 +58,7 @@ def test_commands_of_plugins_come_last(group: click.Group) -> None:
         ("shwo", "did you mean 'show'?"),
         ("recipes", "did you mean 'recipe'?"),
         ("xyzzy", "jcw --help lists them"),
+        ("supernet", "it is a stage of runs: jcw run RECIPE --until supernet"),
     ],
 )
 def test_an_unknown_command_gets_the_nearest(group: click.Group, typed: str, said: str) -> None:

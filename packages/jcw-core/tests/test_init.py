@@ -54,7 +54,10 @@ def test_the_recipe_runs_as_it_is(
         in made.output
     )
     assert made.output.endswith("then jcw run made/first.toml --dry-run\n")
-    document = tomllib.loads((tmp_path / "made" / "first.toml").read_text())
+    text = (tmp_path / "made" / "first.toml").read_text()
+    assert tomllib.loads(text.replace("# time", "time"))["run"] == {"time": "20 min"}
+    document = tomllib.loads(text)
+    assert document["run"] == {}
     assert document["data"]["size"] == 32
     assert document["network"]["backbone"] == ("mobilenet_v1" if arguments else "resnet18")
     assert document["retrain"].get("budgets_ms") == ([2.5] if arguments else None)

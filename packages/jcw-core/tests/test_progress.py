@@ -28,6 +28,20 @@ def test_words_are_not_markup(word: str, terminal: bool) -> None:
     assert written.getvalue().count(word) >= 3
 
 
+def test_a_log_has_no_line_for_each_of_many_short_parts() -> None:
+    written = StringIO()
+    with TerminalProgress(Console(file=written, width=100)) as progress:
+        for sweep in range(50):
+            progress.jcw_progress(Progress("profile", "point", 3, 3, f"sweep {sweep}"))
+        progress.jcw_progress(Progress("profile", "network", 3, 3))
+        progress.jcw_progress(Progress("measure", "network", 3, 3))
+    assert written.getvalue().splitlines() == [
+        "  profile: 3/3 point  sweep 0",
+        "  profile: 3/3 network",
+        "  measure: 3/3 network",
+    ]
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 0.0

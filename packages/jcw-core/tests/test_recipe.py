@@ -188,7 +188,7 @@ def test_text_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> Non
 def test_a_recipe_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"none\.toml: no such file"):
         load_recipe(tmp_path / "none.toml", Registry(installed=False))
-    with pytest.raises(RecipeError, match="not a TOML file"):
+    with pytest.raises(RecipeError, match=r"a folder, expected a recipe.*jcw show"):
         load_recipe(tmp_path, Registry(installed=False))
 
 

@@ -20,7 +20,9 @@ from jcw_core.recipe.recipe import RunOptions, load_recipe
 from jcw_core.registry import Registry
 from jcw_core.run.context import Context
 from jcw_core.run.directory import RunDirectory
+from jcw_core.run.pipeline import run
 from jcw_core.run.time_limit import _key, cut_to_time
+from jcw_core.shown import duration
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,21 @@ class Working(ToyStage):
         }
 
 
-def opened(folder: Path, time: str, pace: float = 1.0, text: str = "", **settings: int) -> Context:
-    stages = Working("work", section="work", pace=pace), ToyStage("last", ("work.txt",))
+@dataclass
+class Waiting(ToyStage):
+    """Ends by itself."""
+
+    seconds: float | None = None
+
+    def ends_after(self, run: Run) -> float | None:
+        return self.seconds
+
+
+def opened(
+    folder: Path, time: str, pace: float = 1.0, text: str = "", ends: float | None = None, **settings: int
+) -> Context:
+    last = ToyStage("last", ("work.txt", "wait.txt"))
+    stages = Working("work", section="work", pace=pace), Waiting("wait", seconds=ends), last
     registry = Registry({"toy": Plugin(*stages)}, installed=False)
     recipe = folder / "recipe.toml"
     recipe.write_text(f'[run]\ntime = "{time}"\n[network]\nfile = "none.json"\n[data]\nname = "toy"\n{text}')
@@ -77,6 +92,29 @@ def test_a_time_is_met_where_it_can_be(
 def test_a_time_that_cannot_be_met_is_said_to_be_missed(tmp_path: Path, time: str, is_met: bool) -> None:
     words = _in_words(cut_to_time(opened(tmp_path, time), "last", {}))
     assert (f"more than run.time = {time}" in words) != is_met
+
+
+@pytest.mark.parametrize(("time", "ends"), [(100, 25), (100, 90), (1000, 25)])
+def test_what_ends_by_itself_leaves_the_rest_of_a_time(tmp_path: Path, time: int, ends: int) -> None:
+    found = cut_to_time(opened(tmp_path, f"{time} s", ends=ends), "last", {})
+    rest = cut_to_time(opened(tmp_path, f"{time - ends} s"), "last", {})
+    assert (found.settings, found.seconds, found.ends) == (rest.settings, rest.seconds, {"wait": ends})
+    assert f"here, wait at most {duration(ends)}" in _in_words(found)
+    assert "more than" not in _in_words(found)
+
+
+def test_what_takes_more_than_the_time_by_itself_is_said(tmp_path: Path) -> None:
+    found = cut_to_time(opened(tmp_path, "50 s", ends=60.0), "last", {})
+    assert found.context.options(Work) == Work(epochs=1, population=2)
+    assert "more than run.time = 50 s" in _in_words(found)
+
+
+def test_what_is_finished_takes_no_time_any_more(tmp_path: Path) -> None:
+    (tmp_path / "none.json").write_text("{}")
+    context = opened(tmp_path, "50 s", ends=40.0)
+    run(context, "wait")
+    assert cut_to_time(context, "last", {}).ends == {}
+    assert cut_to_time(context, "last", {}).seconds > 10
 
 
 def test_what_was_set_by_hand_stays(tmp_path: Path) -> None:

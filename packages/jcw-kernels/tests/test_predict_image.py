@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from jcw_core.network.image_input import ImageInput
 from jcw_core.network.model import Model
 from jcw_core.network.normalisation import with_normalisation
 from jcw_kernels.exporter import JcwExporter
-from jcw_kernels.predict_image import as_probabilities, predict_image
+from jcw_kernels.predict_image import as_probabilities, classes_in, predict_image
 from jcw_kernels.program import compile_model, load
 
 Image = pytest.importorskip("PIL.Image", reason="image files need jcw-core[images]")
@@ -158,3 +159,17 @@ def test_what_cannot_be_predicted_is_named(file: Path, photo: Path, tmp_path: Pa
     ):
         with pytest.raises((kind, click.ClickException), match=message):
             predict_image.main(list(map(str, arguments)), standalone_mode=False)
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.safetensors", "table.npz", "notes", "model.jcw"])
+def test_a_file_that_is_no_model_is_not_to_be_exported_again(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(bytes(range(200)))
+    with pytest.raises(FormatError, match=re.escape(str(tmp_path / name))) as caught:
+        load(tmp_path / name)
+    assert ("export the model again" in str(caught.value)) == (name == "model.jcw")
+    assert ("give the model.jcw that" in str(caught.value)) == (name != "model.jcw")
+
+
+def test_a_folder_of_photos_is_told_from_a_photo(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"Is a directory\); give its images"):
+        classes_in(load(file), tmp_path, file)

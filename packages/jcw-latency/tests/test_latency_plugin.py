@@ -62,6 +62,9 @@ class Pixels:
         return [self]
 
 
+LATENCY = "latency = { widths = 4, densities = 5, min_rounds = 2, check_networks = 12, check_rounds = 3 }"
+
+
 @pytest.fixture
 def registry() -> Registry:
     return Registry({"synthetic": Plugin(), "pixels": Pixels()})
@@ -72,14 +75,16 @@ def context(registry: Registry, network: Network, tmp_path: Path) -> Context:
     return context_of(registry, network, tmp_path, SPACES[0])
 
 
-def context_of(registry: Registry, network: Network, tmp_path: Path, space: str) -> Context:
+def context_of(
+    registry: Registry, network: Network, tmp_path: Path, space: str, latency: str = LATENCY
+) -> Context:
     (tmp_path / "net.json").write_text(network.to_json())
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
-        """
-        data = { name = "pixels", holdout = 20 }
-        device = { name = "synthetic" }
-        latency = { widths = 4, densities = 5, min_rounds = 2, check_networks = 12, check_rounds = 3 }
+        f"""
+        data = {{ name = "pixels", holdout = 20 }}
+        device = {{ name = "synthetic" }}
+        {latency}
         """
         + space
     )

@@ -54,6 +54,17 @@ def make(folder: Path, recipe: str = RECIPE) -> Context:
     return search_world.context(path, folder / "run")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.0, ""), (0.5, ", about 52 s here"), (60.0, ", about 1 h 44 min here")]
+)
+def test_a_plan_says_how_long_its_architectures_take_where_objectives_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, words: str
+) -> None:
+    if seconds:
+        monkeypatch.setattr(search_world.Toy, "seconds", lambda toy, run: seconds / 2, raising=False)
+    assert SearchStage().plan(make(tmp_path)) == f"population 8 x 12 generations{words}"
+
+
 def changed(**keys: Any) -> str:
     return RECIPE + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
 

@@ -25,6 +25,8 @@ from jcw_core.run.pipeline import run
 from jcw_core.run.records import SUPERNET
 from jcw_core.supernet.evaluation import Score
 from jcw_core.supernet.evaluator import SupernetEvaluator
+from jcw_core.supernet.objective import ERROR
+from jcw_core.supernet.options import DRAWN, SupernetOptions
 from jcw_core.supernet.stages import SupernetStage
 from jcw_core.training.batches import FixedImages
 from jcw_core.training.module import Slimmable
@@ -319,6 +321,20 @@ def test_a_front_is_evaluated_again_the_same_by_a_run_that_was_resumed(
         assert not np.array_equal(values[-1], evaluator.evaluate(context.space, front))
     assert np.array_equal(values[0], values[1])
     assert np.array_equal(values[0], values[2])
+
+
+@pytest.mark.parametrize(("asked", "taken"), [(60, 60), (1280, 160)])
+def test_no_more_images_are_expected_to_calibrate_than_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: int, taken: int
+) -> None:
+    monkeypatch.setattr("jcw_core.training.pace.seconds_per_image", lambda *_: 3 / DRAWN)
+    context, _ = open_run(tmp_path)
+    object.__setattr__(context.options(SupernetOptions), "calibration_images", asked)
+    assert len(context.dataset("train")) == 160
+    held_out = len(context.dataset("validation"))
+    assert ERROR.seconds(context) == pytest.approx(held_out + taken)
+    object.__setattr__(context.options(SupernetOptions), "mode", "post-training")
+    assert SupernetStage().plan(context).endswith(f"statistics of {taken} images")
 
 
 def images_of(batches: FixedImages) -> list[bytes]:

@@ -87,7 +87,8 @@ def pixels_of(program: Program, photo: Path, model: Path) -> NDArray[np.float32]
     try:
         content = photo.read_bytes()
     except OSError as error:
-        raise DataError(f"{photo}: cannot be read ({error.strerror or error})") from None
+        hint = "; give its images, e.g. with /*.jpg" if photo.is_dir() else ""
+        raise DataError(f"{photo}: cannot be read ({error.strerror or error}){hint}") from None
     decode = Decoder(height, max(told.resize, height), channels, width)
     return np.ascontiguousarray(normalise(decode(content, str(photo))[None], told))
 

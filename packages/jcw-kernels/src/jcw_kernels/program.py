@@ -20,6 +20,8 @@ from jcw_kernels._engine import Engine
 from jcw_kernels.model_file import images_of, random_input, serialize
 from jcw_kernels.quantization import Quantization
 
+_GIVE = "give the model.jcw that jcw compress, or a run below its models, has written"
+"""What to do about a path at which there is none."""
 _LEAST_RUNS = 3
 """The fewest of which one may be disturbed."""
 _MOST_RUNS = 1_000_000
@@ -236,8 +238,10 @@ def load(path: Path | str, *, threads: int = 1, isa: str = "") -> Program:
     try:
         return Program(Path(path).read_bytes(), threads=threads, isa=isa)
     except OSError as error:
-        raise FormatError(f"{path}: {error.strerror or error}; export the model again") from None
+        raise FormatError(f"{path}: {error.strerror or error}; {_GIVE}") from None
     except ValueError as error:
         raise FormatError(f"{str(path)!r}: {error}; give another path") from None
     except FormatError as error:
-        raise FormatError(f"{path}: {error}; export the model again") from None
+        is_meant = Path(path).suffix == ".jcw"
+        what = f"{error}; export the model again" if is_meant else f"not a model.jcw ({error}); {_GIVE}"
+        raise FormatError(f"{path}: {what}") from None

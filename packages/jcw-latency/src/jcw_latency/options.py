@@ -45,6 +45,13 @@ class LatencyOptions:
     busy: float = option(
         0.2, low=0.0, help="timed batches in which a reference layer is this share slower are repeated"
     )
+    seconds: float | None = option(
+        None,
+        low=1.0,
+        high=1e6,
+        help="time after which a profile ends with what it has, once every point has been timed; by default a quarter "
+        "of run.time, and without that as long as points need",
+    )
     timeout: float = option(
         600.0, low=1.0, high=1e6, help="seconds after which a silent device counts as hung"
     )

@@ -12,6 +12,8 @@ import numpy as np
 from jcw_core.errors import FormatError
 from jcw_core.protocols import Run
 from jcw_core.run import records
+from jcw_core.run.durations import spent
+from jcw_core.shown import duration
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.fidelity.check import check
 from jcw_latency.fidelity.verdict import Verdict, judge
@@ -20,9 +22,12 @@ from jcw_latency.options import LatencyOptions
 from jcw_latency.profiling.members import covering_members
 from jcw_latency.profiling.profile import profile_space
 from jcw_latency.profiling.progress import Notify
+from jcw_latency.profiling.time_allowed import TimeAllowed
 from jcw_latency.table.predictor import LatencyPredictor
 from jcw_latency.table.table import LatencyTable
 
+_SHARE = 0.25
+"""Of a run's time, what the profile takes at most; most are done before."""
 _RUNS = Path("runs")
 """Where `jcw run` has the folders of runs when nobody says."""
 
@@ -42,11 +47,18 @@ class ProfileStage:
         return ()
 
     def plan(self, run: Run) -> str:
-        """The size of its grids, and the networks that it runs whole."""
-        options = run.options(LatencyOptions)
+        """The size of its grids, the networks that it runs whole, and when it ends at the latest."""
+        options, seconds = run.options(LatencyOptions), self.ends_after(run)
         grids = f"{options.widths} x {options.widths} x {options.densities}"
         points = "grids as fine as needed" if options.adaptive else f"at most {grids} points a layer"
-        return f"{points}, {options.min_rounds} to {options.rounds} times each; {options.whole_networks} whole networks"
+        end = "" if seconds is None else f"; ends after {duration(seconds)} with what it has"
+        times = f"{options.min_rounds} to {options.rounds} times each"
+        return f"{points}, {times}; {options.whole_networks} whole networks{end}"
+
+    def ends_after(self, run: Run) -> float | None:
+        """What the recipe says, else a share of the run's time."""
+        time, own = run.recipe.run.seconds, run.options(LatencyOptions).seconds
+        return own if own is not None or time is None else _SHARE * time
 
     def run(self, run: Run) -> Sequence[str]:
         """Write the table."""
@@ -61,6 +73,7 @@ class ProfileStage:
             folder=scratch,
             checkpoint=scratch / "samples.npz",
             notify=_told(run),
+            allowed=TimeAllowed(self.ends_after(run), spent(scratch)),
         )
         table.write(run.path(records.TABLE))
         _tell_verdict(run, self.name, judge(table, again=_again(run)))

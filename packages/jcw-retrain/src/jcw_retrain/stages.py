@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jcw_core.run.records import FRONT, MODELS, SUPERNET
+from jcw_core.shown import count_of
 from jcw_core.training.extra import implementation
 from jcw_retrain.budgets import check_budgets, files_read
 from jcw_retrain.labels import require_labels
@@ -58,7 +59,8 @@ class RetrainStage:
         found = phases(options, run.recipe.network.backbone)
         parts = " + ".join(str(phase.epochs) for phase in (found.pretrain, found.admm, found.finetune))
         time = implementation("jcw_core.training.pace").in_words(self.seconds(run))
-        return f"the baseline and at most {_models(options)} models, {found.epochs} epochs each: {parts}; {time} at most"
+        models, epochs = count_of(_models(options), "model"), count_of(found.epochs, "epoch")
+        return f"the baseline and at most {models}, {epochs} each: {parts}; {time} at most"
 
     def seconds(self, run: Run) -> float:
         """By a step of the dense network, the largest of all."""

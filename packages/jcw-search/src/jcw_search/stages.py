@@ -11,6 +11,7 @@ from typing import Any
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.protocols import Configured, Costed, Evaluator, Run, Selection
 from jcw_core.run import records
+from jcw_core.shown import count_of, duration
 from jcw_search import checkpoint
 from jcw_search.algorithms import generations_of, make
 from jcw_search.errors import SettingError
@@ -61,9 +62,10 @@ class SearchStage:
         return tuple(table for found in chosen if isinstance(found, Configured) for table in found.reads)
 
     def plan(self, run: Run) -> str:
-        """Its population and generations."""
-        options = run.options(SearchOptions)
-        return f"population {options.population} x {_generations(options)} generations"
+        """Its population and generations, and how long they take as far as the objectives tell."""
+        options, seconds = run.options(SearchOptions), self.seconds(run)
+        time = f", about {duration(seconds)} here" if seconds else ""
+        return f"population {options.population} x {count_of(_generations(options), 'generation')}{time}"
 
     def seconds(self, run: Run) -> float:
         """What its objectives take for all architectures, as far as they tell."""

@@ -59,6 +59,8 @@ def recipe_text(found: Found, wanted: Wanted) -> str:
     lines = [
         f"# {found.sizes}, {len(found.classes)} classes; jcw recipe prints every key that a recipe may have.",
         f"#     {wanted.command}",
+        "\n[run]",
+        _line('# time = "20 min"', "about what it may take: epochs, population and models are cut to it"),
         "\n[network]",
         _line(f"{key} = {_quoted(network)}", source),
         "\n[data]",

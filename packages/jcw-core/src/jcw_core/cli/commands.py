@@ -123,8 +123,9 @@ def _in_words(limit: TimeLimit) -> str:
     from jcw_core.shown import duration
 
     time = f"trainings and search take about {duration(limit.seconds)} here"
-    wanted = limit.context.recipe.run
-    if wanted.seconds is not None and limit.seconds > wanted.seconds:
+    time += "".join(f", {name} at most {duration(seconds)}" for name, seconds in limit.ends.items())
+    wanted, seconds = limit.context.recipe.run, limit.seconds + sum(limit.ends.values())
+    if wanted.seconds is not None and seconds > wanted.seconds:
         time += f", more than run.time = {wanted.time}, as nothing can be cut further"
     if not limit.settings:
         return f"{time}, with all settings as they are"

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 import click
 
 from jcw_core import providers
+from jcw_core.registry import Registry
 
 SECTIONS = {
     "From a network to models": ("compress", "init", "run", "watch", "show"),
@@ -28,11 +29,15 @@ class CommandGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            raise click.UsageError(f"{error.message.rstrip('.')}; {self._instead(args[0])}", ctx) from None
+            raise click.UsageError(
+                f"{error.message.rstrip('.')}; {self._instead(args[0], ctx.obj)}", ctx
+            ) from None
 
-    def _instead(self, name: str) -> str:
+    def _instead(self, name: str, registry: object) -> str:
         if name in providers.COMMANDS:
             return f"install {providers.COMMANDS[name]}"
+        if isinstance(registry, Registry) and name in registry.stages:
+            return f"it is a stage of runs: jcw run RECIPE --until {name}"
         near = get_close_matches(name, self.commands, n=1)
         return f"did you mean {near[0]!r}?" if near else "jcw --help lists them"
 

@@ -48,6 +48,7 @@ class TerminalProgress:
         self._key = ("", "", 0)
         self._started = self._printed = self._reported = time.monotonic()
         self._left = RemainingTime(self._started)
+        self._ended = ("", "")
 
     def __enter__(self) -> TerminalProgress:
         self._bars.start()
@@ -106,10 +107,13 @@ class TerminalProgress:
         self._task, self._key = None, ("", "", 0)
 
     def _line(self, event: ProgressEvent, description: str) -> None:
-        now = time.monotonic()
-        if now - self._printed < _SECONDS_BETWEEN_LINES and event.done < event.total:
+        now, kind = time.monotonic(), (event.stage, event.unit)
+        # An end is told at once, but not each of the many that a kind of unit may have, as sweeps do.
+        is_new_end = event.done >= event.total and kind != self._ended
+        if now - self._printed < _SECONDS_BETWEEN_LINES and not is_new_end:
             return
         self._printed = now
+        self._ended = kind if event.done >= event.total else self._ended
         seconds = self._left.seconds(now)
         left = "" if seconds is None else f", {seconds:.0f} s left"
         line = f"  {printable(event.stage)}: {event.done}/{event.total} {description}{left}"

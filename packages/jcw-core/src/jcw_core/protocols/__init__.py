@@ -7,7 +7,7 @@ from jcw_core.protocols.datasets import Augmented, Augmenting, Dataset, DatasetP
 from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin, HasPrecision, TimesLayers
 from jcw_core.protocols.importance import Importance
 from jcw_core.protocols.models import Backbone, Exporter, Precision, Quantizes, StoresWeights, WeightType
-from jcw_core.protocols.planning import Advising, Checking, Costed, Planning, Scaling, Showing
+from jcw_core.protocols.planning import Advising, Checking, Costed, Ending, Planning, Scaling, Showing
 from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run, Summarizing
 from jcw_core.protocols.search import Evaluator, Exact, Reevaluating, Selection
 from jcw_core.protocols.stages import Delegating, Progress, Spreading, Stage
@@ -27,6 +27,7 @@ __all__ = [
     "Device",
     "DeviceInfo",
     "DevicePlugin",
+    "Ending",
     "Evaluator",
     "Exact",
     "Exporter",

@@ -70,6 +70,14 @@ class Scaling(Protocol):
 
 
 @runtime_checkable
+class Ending(Protocol):
+    """What a ``Stage`` may have besides: an end by the clock, with what it has by then, where a run has a time."""
+
+    def ends_after(self, run: Run) -> float | None:
+        """Seconds that it takes at most, which those that are cut to the rest of the time do not have; None for no end."""
+
+
+@runtime_checkable
 class Costed(Protocol):
     """What an ``Objective`` may have besides: how long its values take."""
 

@@ -43,7 +43,8 @@ class RunOptions:
     )
     time: str = option(
         "",
-        help='about how long trainings and search may take, e.g. "5 min": epochs, population and models are cut to it',
+        help='about how long profile, trainings and search may take, e.g. "5 min": epochs, population and models are cut '
+        "to it, and the profile ends with what it has",
     )
 
     def __post_init__(self) -> None:
@@ -245,6 +246,10 @@ def load_recipe(
         document = tomllib.loads(text)
     except FileNotFoundError:
         raise RecipeError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise RecipeError(
+            f"{path}: a folder, expected a recipe, which is a TOML file; jcw show and jcw watch take the folder of a run"
+        ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise RecipeError(f"{path}: not a TOML file: {error}") from None
     _override(document, overrides or {})

@@ -26,8 +26,7 @@ def stopwatch(scratch: Path) -> Iterator[Callable[[], float]]:
     Yields:
         what tells the seconds so far, those of earlier attempts from the same inputs included.
     """
-    file, began = scratch / _SECONDS, time.monotonic()
-    before = _read(file)
+    file, began, before = scratch / _SECONDS, time.monotonic(), spent(scratch)
 
     def seconds() -> float:
         return round(before + time.monotonic() - began, 3)
@@ -40,9 +39,9 @@ def stopwatch(scratch: Path) -> Iterator[Callable[[], float]]:
         raise
 
 
-def _read(file: Path) -> float:
-    """What the file says, 0 where there is none or it is damaged."""
+def spent(scratch: Path) -> float:
+    """Seconds that a stage's interrupted attempts took, by its folder for checkpoints; 0 where that is not known."""
     with suppress(OSError, ValueError):
-        found = float(file.read_text(encoding="utf-8"))
+        found = float((scratch / _SECONDS).read_text(encoding="utf-8"))
         return found if is_amount(found) else 0.0
     return 0.0

@@ -1,4 +1,4 @@
-"""``TimeLimit``: settings of a recipe cut down so that its trainings and its search take about as long as they may."""
+"""``TimeLimit``: settings of a recipe cut down so that it takes about as long as it may."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from jcw_core.errors import JcwError
 from jcw_core.files import read_json, write_json
-from jcw_core.protocols import Scaling
+from jcw_core.protocols import Ending, Scaling, Stage
 from jcw_core.recipe.recipe import canonical, load_recipe
 from jcw_core.run.context import Context
-from jcw_core.run.pipeline import plan
+from jcw_core.run.pipeline import finished, plan
 
 _FORMAT = "jcw-time/1"
 _NAME = ".state/time.json"
@@ -29,12 +29,14 @@ class TimeLimit:
         settings: what was cut, by ``"table.key"``; nothing where the recipe is short enough as it is.
         seconds: about how long trainings and search take here with them; more than was asked for where no less can be done.
         recipe: fingerprint of the recipe before.
+        ends: seconds at most of stages that are still to run and end by themselves, by name.
     """
 
     context: Context
     settings: Mapping[str, int]
     seconds: float
     recipe: str
+    ends: Mapping[str, float]
 
     def keep(self) -> None:
         """Note in the run's directory what was found, so that the run goes on with it however fast the machine is by then."""
@@ -53,13 +55,12 @@ def cut_to_time(context: Context, until: str, given: Mapping[str, Any]) -> TimeL
     Raises:
         RecipeError: what was cut does not go with what stays.
     """
-    key = _key(context)
-    kept = _kept(context, key)
+    key, stages = _key(context), plan(context, until)
+    kept, ends = _kept(context, key), _ends(context, stages)
     if kept is not None:
         settings, seconds = kept
-        return TimeLimit(with_settings(context, {**given, **settings}), settings, seconds, key)
-    stages = [stage for stage in plan(context, until) if isinstance(stage, Scaling)]
-    return _cut(context, stages, given, key)
+        return TimeLimit(with_settings(context, {**given, **settings}), settings, seconds, key, ends)
+    return _cut(context, [stage for stage in stages if isinstance(stage, Scaling)], given, key, ends)
 
 
 def _kept(context: Context, key: str) -> tuple[Mapping[str, int], float] | None:
@@ -72,9 +73,23 @@ def _kept(context: Context, key: str) -> tuple[Mapping[str, int], float] | None:
         return None
 
 
-def _cut(context: Context, stages: Sequence[Scaling], given: Mapping[str, Any], key: str) -> TimeLimit:
-    wanted, settings = context.recipe.run.seconds, dict[str, int]()
-    assert wanted is not None
+def _ends(context: Context, stages: Sequence[Stage]) -> Mapping[str, float]:
+    """Seconds at most of stages that end by themselves and are not finished."""
+    done = finished(context, stages)
+    found = {
+        stage.name: stage.ends_after(context)
+        for stage in stages
+        if isinstance(stage, Ending) and stage not in done
+    }
+    return {name: seconds for name, seconds in found.items() if seconds is not None}
+
+
+def _cut(
+    context: Context, stages: Sequence[Scaling], given: Mapping[str, Any], key: str, ends: Mapping[str, float]
+) -> TimeLimit:
+    whole, settings = context.recipe.run.seconds, dict[str, int]()
+    assert whole is not None
+    wanted = max(0.0, whole - sum(ends.values()))
     hurry = 1.0
     for _ in range(_ROUNDS):
         seconds = sum(stage.seconds(context) for stage in stages)
@@ -86,7 +101,7 @@ def _cut(context: Context, stages: Sequence[Scaling], given: Mapping[str, Any], 
             hurry *= _HURRY
         else:
             settings, context = found, with_settings(context, {**given, **found})
-    return TimeLimit(context, settings, sum(stage.seconds(context) for stage in stages), key)
+    return TimeLimit(context, settings, sum(stage.seconds(context) for stage in stages), key, ends)
 
 
 def with_settings(context: Context, settings: Mapping[str, Any]) -> Context:

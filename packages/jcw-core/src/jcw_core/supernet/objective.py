@@ -33,7 +33,9 @@ class SupernetObjective:
         pace = implementation("jcw_core.training.pace")
         arithmetic = implementation("jcw_core.training.accelerator").arithmetic_of(run, options.arithmetic)
         each: float = pace.seconds_per_image(run.network, arithmetic, 1)
-        count = len(run.dataset("validation")) + options.calibration_images
+        # Of a small folder statistics are taken from all that there is.
+        calibration = min(options.calibration_images, len(run.dataset("train")))
+        count = len(run.dataset("validation")) + calibration
         return DRAWN * each / 3 * count / run.recipe.run.threads
 
     def open(self, run: Run) -> Evaluator:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jcw_core.errors import PluginError
 from jcw_core.run.records import SUPERNET
+from jcw_core.shown import count_of
 from jcw_core.supernet.options import DRAWN, RANDOM_OF_SANDWICH, VARIANT, SupernetOptions, has_variant
 from jcw_core.training.extra import implementation, require
 
@@ -44,12 +45,12 @@ class SupernetStage:
 
     def plan(self, run: Run) -> str:
         """Its epochs, and how long they take by a step of the whole network, the slowest of all."""
-        if run.options(SupernetOptions).mode == "post-training":
-            return f"no training; statistics of {run.options(SupernetOptions).calibration_images} images"
         options, images = run.options(SupernetOptions), len(run.dataset("train"))
+        if options.mode == "post-training":
+            return f"no training; statistics of {min(images, options.calibration_images)} images"
         longest = _whole(run) * (1 if options.draws == "plain" else 3)
         time = implementation("jcw_core.training.pace").in_words(longest)
-        return f"{options.shared_epochs} epochs of {images} images, {time} at most"
+        return f"{count_of(options.shared_epochs, 'epoch')} of {images} images, {time} at most"
 
     def seconds(self, run: Run) -> float:
         """As ``plan`` has it, but for the sub-networks that are drawn, which are smaller than the whole."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jcw_core.run.records import is_finite
+from jcw_latency.profiling.time_allowed import ENDED_AFTER
 from jcw_latency.table.table import LatencyTable
 
 Level = Literal["good", "doubtful", "not to be believed"]
@@ -128,6 +129,9 @@ def _reason(value: float | None, limits: tuple[float, float], words: str) -> tup
 def _remedy(table: LatencyTable, found: Mapping[str, Any] | None, again: str, *, is_timing: bool) -> str:
     rounds = 2 * max((int(grid.rounds.max(initial=0)) for grid in table.grids), default=0)
     slowdown = found.get("slowdown") if found else None
+    seconds = table.settings.get(ENDED_AFTER)
+    if is_timing and seconds is not None and is_finite(seconds) and seconds > 0:
+        return f"on an idle machine, or with more time, `{again}seconds={2 * seconds:.0f}` profiles it again"
     if is_timing:
         return f"on an idle machine, `{again}rounds={min(max(rounds, 12), 1000)}` profiles it again"
     if slowdown is not None and abs(slowdown) > _SLOWDOWN:

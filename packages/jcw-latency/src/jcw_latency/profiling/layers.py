@@ -16,6 +16,7 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.network.problem_text import describe
 from jcw_core.network.weight_groups import GROUP_SIZE
 from jcw_core.protocols import Device, Progress
+from jcw_core.shown import count_of
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.options import LatencyOptions
 from jcw_latency.profiling.adaptive import coarse_axes, probes, refined
@@ -25,6 +26,7 @@ from jcw_latency.profiling.grid import Plan, distinct_layers, make_plan, measure
 from jcw_latency.profiling.progress import Notify, ignore
 from jcw_latency.profiling.reference import Indices, Reference, batches
 from jcw_latency.profiling.samples import Samples
+from jcw_latency.profiling.time_allowed import TimeAllowed
 from jcw_latency.table.table import LatencyTable
 from jcw_latency.table.text import unprintable
 
@@ -52,7 +54,8 @@ def profile(
     so that drift hits all alike. A batch in which a reference layer is slower than usual is repeated
     later: the machine was busy or clocked down. After ``min_rounds`` a sweep times only the points
     whose median is uncertain and those that break monotonicity: more width or density should not
-    cost less. Such points are measured again, never smoothed.
+    cost less. Such points are measured again, never smoothed. After ``options.seconds`` it ends with what it
+    has, once every point has been timed.
 
     Args:
         network: at full width.
@@ -67,9 +70,10 @@ def profile(
         DeviceError: the device died, hung, or cannot time a layer. ``checkpoint`` keeps the rest.
         NetworkError: the network has no layers.
     """
-    guarded = GuardedDevice(device, options.timeout)
+    guarded, allowed = GuardedDevice(device, options.timeout), TimeAllowed(options.seconds)
     with ProfileCheckpoint(checkpoint, guarded.info, network, notify) as kept:
-        return LayerProfiler(network, guarded, options, kept, notify=notify).table(rng, step)
+        profiler = LayerProfiler(network, guarded, options, kept, notify=notify, allowed=allowed)
+        return allowed.ended(profiler.table(rng, step), profiler.reached, notify)
 
 
 class LayerProfiler:
@@ -83,6 +87,7 @@ class LayerProfiler:
         between: called after each batch, for what should see the same machine; told the share that is done
             of ``min_rounds`` rounds of the full grids, or of the coarse ones where they are refined. What an
             earlier profile has done does not count.
+        allowed: the time after which no more is measured than a table needs.
 
     Raises:
         NetworkError: the network has no layers, or a name that no table may hold.
@@ -97,6 +102,7 @@ class LayerProfiler:
         *,
         notify: Notify = ignore,
         between: Callable[[float], None] = lambda share: None,
+        allowed: TimeAllowed | None = None,
     ) -> None:
         layers = list(distinct_layers(network))
         if not layers:
@@ -107,10 +113,12 @@ class LayerProfiler:
             raise NetworkError(f"a name in the network cannot stand in a latency table: {problem}; rename it")
         self._network, self._device, self._options, self._kept = network, device, options, kept
         self._notify, self._between = notify, between
+        self._allowed = allowed or TimeAllowed()
         self._reference = Reference(layers, options.busy)
         self._convergence = Convergence(plan_of({}), Samples(0, options.rounds), options)
         self._keys: Sequence[int] = ()
         self._done_before: float | None = None
+        self._is_cut = False
 
     def table(self, rng: np.random.Generator, step: int) -> LatencyTable:
         """Time all that the options ask for. Raises as ``profile``."""
@@ -136,6 +144,16 @@ class LayerProfiler:
         )  # fmt: skip
         return LatencyTable(self._device.info, (self._network,), grids, settings=settings)
 
+    @property
+    def reached(self) -> tuple[str, ...]:
+        """How far the points came, in words, if time cut the profile short; nothing if it did not."""
+        if not self._is_cut:
+            return ()
+        taken = self._convergence.samples.taken
+        least, most = int(taken.min()), int(taken.max())
+        times = count_of(most, "time") if least == most else f"{least} to {most} times"
+        return (f"{count_of(len(taken), 'point')} timed {times}",)
+
     def _settings(self, seconds: float) -> dict[str, object]:
         options, found = self._options, self._convergence
         full = f"{options.widths} widths, {options.densities} densities, {options.placement}"
@@ -154,10 +172,14 @@ class LayerProfiler:
     def _refine(self, step: int, rng: np.random.Generator) -> None:
         """Measure coarse grids and split their cells until the probes in them are predicted well enough."""
         axes = coarse_axes(self._network, step)
+        before: Convergence | None = None
         while True:
             held_out = probes(axes, step)
             plan = plan_of(axes, [probe.problem for probe in held_out])
-            self._run(plan, rng)
+            self._run(plan, rng, is_needed=before is None)
+            if before is not None and not self._convergence.samples.taken.all():
+                self._convergence = before  # finer grids would have gaps
+                return
             places, samples = list(plan.probes), self._convergence.samples
             median = samples.quantiles()[1, places] * 1e3
             # What the noise of a probe explains does not call for a finer grid, nor does what a network would not notice.
@@ -166,29 +188,40 @@ class LayerProfiler:
             better = refined(axes, grids, held_out, median, allowed_s[places] * 1e3)
             if better == axes:
                 return
-            axes = better
+            if self._allowed.is_over:
+                self._is_cut = True
+                return
+            axes, before = better, self._convergence
 
-    def _run(self, plan: Plan, rng: np.random.Generator) -> None:
-        """Time a plan's problems, as far as an earlier plan or profile has not."""
+    def _run(self, plan: Plan, rng: np.random.Generator, *, is_needed: bool = True) -> None:
+        """Time a plan's problems, as far as an earlier plan or profile has not.
+
+        When the time is over it ends; if there is no table without the plan (``is_needed``), not before each has been timed.
+        """
         self._keys = self._kept.point_keys(plan.problems)
         samples = self._kept.samples("point", self._keys, self._options.rounds)
         self._convergence = Convergence(plan, samples, self._options)
         sweep = 0
-        while (which := self._convergence.needs_more_rounds()).size:
+        while (which := self._convergence.needs_more_rounds()).size and not self._may_end(is_needed):
             sweep += 1
-            self._sweep(deque(batches(rng.permutation(which), plan.problems)), f"sweep {sweep}")
+            queue = deque(batches(rng.permutation(which), plan.problems))
+            self._sweep(queue, f"sweep {sweep}", is_needed)
             self._refuse_failures()
+        self._is_cut = which.size > 0
 
-    def _sweep(self, queue: deque[Indices], detail: str) -> None:
+    def _may_end(self, is_needed: bool) -> bool:
+        return self._allowed.is_over and (not is_needed or bool(self._convergence.samples.taken.all()))
+
+    def _sweep(self, queue: deque[Indices], detail: str, is_needed: bool) -> None:
         before = self._done_before = (
             self._convergence.done if self._done_before is None else self._done_before
         )
         done, total = 0, sum(map(len, queue))
         retries = int(_RETRIES * len(queue)) + 1
-        while queue:
+        while queue and not self._may_end(is_needed):
             batch = queue.popleft()
             seconds = self._reference.time_with(self._device, *self._wanted(batch))
-            if self._reference.is_disturbed and retries:
+            if self._reference.is_disturbed and retries and not self._allowed.is_over:
                 retries -= 1
                 self._reference.disturbed += 1
                 queue.append(batch)
@@ -208,7 +241,7 @@ class LayerProfiler:
 
     def _refuse_failures(self) -> None:
         found = self._convergence
-        failed = np.flatnonzero(found.samples.counts == 0)
+        failed = np.flatnonzero((found.samples.counts == 0) & (found.samples.taken > 0))
         if failed.size:
             first = found.plan.problems[failed[0]]
             raise DeviceError(

@@ -16,6 +16,7 @@ from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.profiling.checkpoint import ProfileCheckpoint
 from jcw_latency.profiling.network_timing import medians_ms, network_seconds
 from jcw_latency.profiling.progress import Notify, ignore
+from jcw_latency.profiling.time_allowed import TimeAllowed
 
 _BUSY = 0.2
 """Share by which the network itself is slower than usual in a timed batch that is repeated."""
@@ -23,6 +24,8 @@ _RETRIES = 0.25
 """Share of the timed batches that are repeated at most."""
 _BATCH = 10
 """Networks that are on disk and on the device at one time."""
+_LEAST = 10
+"""Networks that run however little time there is: what a run costs beyond its layers has three unknowns."""
 PASSES = 4
 """Timed batches among which the rounds of a network are spread that has to be timed well by itself."""
 _REFERENCE = Architecture({}, {})
@@ -49,6 +52,7 @@ class NetworkRuns:
         stage: what progress is told of.
         notify: told runs of networks done and in all, in units of one timed batch each.
         kept: runs of an earlier profile, which are not repeated; takes in the new ones.
+        allowed: the time after which no more networks run than are needed.
     """
 
     def __init__(
@@ -64,10 +68,12 @@ class NetworkRuns:
         stage: str = "profile",
         notify: Notify = ignore,
         kept: ProfileCheckpoint | None = None,
+        allowed: TimeAllowed | None = None,
     ) -> None:
         self.chosen = tuple(chosen)
         self._network, self._device = network, device
         self._rng, self._folder, self._stage, self._notify = rng, folder, stage, notify
+        self._allowed = allowed or TimeAllowed()
         self._kept = kept or ProfileCheckpoint(None, device.info, network)
         self._keys = self._kept.network_keys(self.chosen)
         # Of each network and, in the same rounds, of the reference that ran with it.
@@ -80,12 +86,13 @@ class NetworkRuns:
         self._retries = int(_RETRIES * len(self._batches)) + 1
 
     def advance(self, share: float) -> None:
-        """Run networks until a share of the timed batches is done that were left at the beginning.
+        """Run networks until a share of the timed batches is done that were left at the beginning, or time is over.
 
         Raises:
             DeviceError: the device died or hung.
         """
-        while self._done < self._earlier + share * (len(self._batches) - self._earlier):
+        wanted = self._earlier + share * (len(self._batches) - self._earlier)
+        while self._done < wanted and not self._may_end:
             self._run(self._done)
             self._done += 1
             done, total = (
@@ -94,21 +101,39 @@ class NetworkRuns:
             self._notify(Progress(self._stage, "network", done, total))
 
     def finish(self) -> NDArray[np.float64]:
-        """Run what has not run yet, and again what a busy machine disturbed; median milliseconds of each network, (n,).
+        """Run what has not run yet, and again what a busy machine disturbed.
+
+        Returns:
+            median milliseconds of each network, (n,); NaN of those that had no time to run.
 
         Raises:
             DeviceError: a network could not be timed.
         """
         self.advance(1.0)
-        while self._disturbed and self._retries:
+        while self._disturbed and self._retries and not self._allowed.is_over:
             self._retries -= 1
             self._run(self._disturbed[0])
         found = medians_ms(self._runs.seconds)
-        if not np.isfinite([*found, self.reference_ms]).all():
+        if not np.isfinite([*found[self._has_run], self.reference_ms]).all():
             raise DeviceError(
                 f"device {self._device.info.name!r} could not time a random {self._network.name}"
             )
         return found
+
+    @property
+    def reached(self) -> tuple[str, ...]:
+        """How many networks ran, in words, if some had no time to; nothing if all did."""
+        ran = int(self._has_run.sum())
+        return () if ran == len(self.chosen) else (f"{ran} of {len(self.chosen)} networks run whole",)
+
+    @property
+    def _has_run(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self._runs.taken > 0
+        return found
+
+    @property
+    def _may_end(self) -> bool:
+        return self._allowed.is_over and self._has_run.sum() >= min(_LEAST, len(self.chosen))
 
     @property
     def method(self) -> str:

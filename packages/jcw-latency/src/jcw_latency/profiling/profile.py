@@ -17,6 +17,7 @@ from jcw_latency.profiling.layers import LayerProfiler
 from jcw_latency.profiling.members import covering_members
 from jcw_latency.profiling.networks import PASSES, NetworkRuns
 from jcw_latency.profiling.progress import Notify, ignore
+from jcw_latency.profiling.time_allowed import TimeAllowed
 from jcw_latency.table.end_to_end import EndToEndFit, fit_end_to_end
 from jcw_latency.table.predictor import LatencyPredictor
 from jcw_latency.table.table import LatencyTable
@@ -34,6 +35,7 @@ def profile_space(
     folder: Path,
     checkpoint: Path | None = None,
     notify: Notify = ignore,
+    allowed: TimeAllowed | None = None,
 ) -> LatencyTable:
     """Measure the latency table of a space's network, and what end-to-end runs cost if the device runs models.
 
@@ -49,28 +51,33 @@ def profile_space(
         checkpoint: file from which an interrupted profile continues; ``ProfileCheckpoint.remove`` when the
             table is safe.
         notify: told of the progress of each ``"point"`` and ``"network"``, and what ``checkpoint`` is used for.
+        allowed: how long it may take; ``options.seconds`` from now by default.
 
     Raises:
         DeviceError: the device died, hung, or cannot time a layer or a network. ``checkpoint`` keeps the rest.
         NetworkError: the network has no layers.
     """
-    network, count = space.network, options.whole_networks
+    network, count, allowed = space.network, options.whole_networks, allowed or TimeAllowed(options.seconds)
     with ProfileCheckpoint(checkpoint, device.info, network, notify) as kept:
         if device.exporter is None or not count:
-            table = LayerProfiler(network, device, options, kept, notify=notify).table(rng, GROUP_SIZE)
+            profiler = LayerProfiler(network, device, options, kept, notify=notify, allowed=allowed)
+            table = allowed.ended(profiler.table(rng, GROUP_SIZE), profiler.reached, notify)
             return replace(table, end_to_end=device.end_to_end_fits(network))
         members = covering_members(space, count, rng)
         # Of two networks once each there is more to learn than of one network twice: one pass.
         runs = NetworkRuns(
             network, [space.architecture(member) for member in members], device,
             rounds=-(-options.check_rounds // PASSES), passes=1, rng=rng, folder=folder, notify=notify, kept=kept,
+            allowed=allowed,
         )  # fmt: skip
         profiler = LayerProfiler(
             network, device, options, kept,
-            notify=notify, between=lambda share: runs.advance(_SPREAD * share),
+            notify=notify, between=lambda share: runs.advance(_SPREAD * share), allowed=allowed,
         )  # fmt: skip
         table, measured = profiler.table(rng, GROUP_SIZE), runs.finish()
-    return _with_fit(table, space, members, measured, runs.reference_ms)
+    ran = np.isfinite(measured)
+    table = allowed.ended(table, (*profiler.reached, *runs.reached), notify)
+    return _with_fit(table, space, members[ran], measured[ran], runs.reference_ms)
 
 
 def _with_fit(
