@@ -155,14 +155,23 @@ class Rounding:
 
     name, suffix = "rounding", ".txt"
 
-    def __init__(self, images: NDArray[np.float32] | None = None) -> None:
+    def __init__(self, images: NDArray[np.float32] | None = None, half: bool = False) -> None:
         self.images = images
+        self.half = half
+
+    def in_half_precision(self) -> Rounding:
+        return Rounding(half=True)
 
     def calibrated(self, images: NDArray[np.float32]) -> Rounding:
         return Rounding(images)
 
     def export(self, model: Model, path: Path) -> None:
-        path.write_text("" if self.images is None else repr((self.images.shape, float(self.images.max()))))
+        if self.half:
+            path.write_text("float16")
+        else:
+            path.write_text(
+                "" if self.images is None else repr((self.images.shape, float(self.images.max())))
+            )
 
     @hookimpl
     def jcw_register_exporters(self) -> list[Rounding]:
@@ -193,9 +202,21 @@ def test_files_that_compute_with_whole_numbers_are_calibrated_on_training_images
     assert largest == pytest.approx(expected[1], rel=1e-6)
 
 
-def test_a_precision_that_no_format_computes_with_is_refused_before_any_work(tmp_path: Path) -> None:
-    context = context_of(tmp_path, '["safetensors"]\nprecision = "int8"')
-    with pytest.raises(RecipeError, match=r"export\.precision is 'int8'.*add 'jcw' to export\.formats"):
+def test_files_that_compute_in_half_precision_need_no_images(tmp_path: Path) -> None:
+    context = context_of(tmp_path, '["rounding", "safetensors"]\nprecision = "float16"')
+    context.registry.add("rounding", Rounding())
+    run(context, "export")
+    assert context.path("models/m1/model.txt").read_text() == "float16"
+
+
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_a_precision_that_no_format_computes_with_is_refused_before_any_work(
+    precision: str, tmp_path: Path
+) -> None:
+    context = context_of(tmp_path, f'["safetensors"]\nprecision = "{precision}"')
+    with pytest.raises(
+        RecipeError, match=rf"export\.precision is '{precision}'.*add 'jcw' to export\.formats"
+    ):
         run(context, "export")
     assert not context.path(MODELS).exists()
 

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <limits>
 #include <stdexcept>
 
 #include "base/error.hpp"
 #include "base/isa.hpp"
+#include "model/half.hpp"
+#include "steps/binder.hpp"
 
 namespace jcw {
 namespace {
@@ -17,12 +18,22 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+const Kernels& kernels_for(const Model& model, const std::string& isa) {
+  const Kernels& kernels = choose_isa(isa);
+  return model.half ? half_kernels(kernels) : kernels;
+}
+
+float* widened(const Half* pixels, int count, float* to) { return std::transform(pixels, pixels + count, to, float_of_half); }
+
+// What of memory is filled with it holds NaN, in floats and in half precision.
+constexpr int kPoison = 0xFF;
+
 }  // namespace
 
 Program::Program(Model model, int threads, const std::string& isa) try
     : model_(std::move(model)),
-      kernels_(&choose_isa(isa)),
-      quantized_(&quantized_kernels(*kernels_)),
+      kernels_(&kernels_for(model_, isa)),
+      quantized_(&quantized_kernels(choose_isa(isa))),
       lowered_(lower(model_, {quantized_->pixel_bytes, quantized_->offset, quantized_->taps})),
       plan_(plan_memory(lowered_)),
       arena_(plan_.floats),
@@ -57,12 +68,15 @@ void Program::run_steps(std::size_t begin, std::size_t end) {
 // Dense.
 void Program::store(int number, float* output) const {
   const Tensor& tensor = lowered_.tensors[static_cast<std::size_t>(number)];
-  const float* data = arena_.data() + plan_.offset[static_cast<std::size_t>(number)];
+  const void* const data = arena_.data() + plan_.offset[static_cast<std::size_t>(number)];
   const std::int64_t row = tensor.flat ? tensor.shape.width : tensor.layout.row;
   const std::int64_t plane = tensor.flat ? tensor.shape.pixels() : tensor.layout.plane;
   for (int c = 0; c < tensor.shape.channels; ++c)
     for (int y = 0; y < tensor.shape.height; ++y)
-      output = std::copy_n(data + c * plane + y * row, tensor.shape.width, output);
+      if (const auto at = c * plane + y * row; tensor.half)
+        output = widened(static_cast<const Half*>(data) + at, tensor.shape.width, output);
+      else
+        output = std::copy_n(static_cast<const float*>(data) + at, tensor.shape.width, output);
 }
 
 void Program::run(const float* images, std::int64_t count, float* outputs, const Pause& pause) {
@@ -96,11 +110,11 @@ void Program::poison() {
     const Layout& layout = tensor.layout;
     for (int c = 0; c < layout.planes; ++c)
       for (int y = 0; y < layout.height; ++y)
-        std::fill_n(arena_.data() + plan_.offset[t] + c * layout.plane + y * layout.row, layout.width,
-                    std::numeric_limits<float>::quiet_NaN());
+        std::memset(after<void>(arena_.data() + plan_.offset[t], c * layout.plane + y * layout.row, tensor.bytes), kPoison,
+                    static_cast<std::size_t>(layout.width * tensor.bytes));
   }
   for (int i = 0; scratch_.floats() && i < threads(); ++i)
-    std::fill_n(scratch_.of(i), scratch_.floats(), std::numeric_limits<float>::quiet_NaN());
+    std::memset(scratch_.of(i), kPoison, static_cast<std::size_t>(scratch_.floats()) * sizeof(float));
 }
 
 std::vector<double> Program::profile(const float* image, int rounds, const Pause& pause) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,16 @@ ISAS = [chosen_isa(name) for name in os.environ.get("JCW_TESTED_ISAS", "").split
 @pytest.fixture(params=ISAS)
 def isa(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+COMPUTED = [*((isa, "float32") for isa in ISAS), (ISAS[-1], "float16")]
+"""Instruction sets and what they compute in: half precision has kernels of its own beside NEON's, and portable ones."""
+
+
+@pytest.fixture(params=COMPUTED, ids="-".join)
+def computed(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What ``compile_model`` is asked for: an instruction set and a precision."""
+    return dict(zip(("isa", "precision"), request.param, strict=True))
 
 
 @pytest.fixture(params=["always", "never"])

@@ -1,4 +1,4 @@
-"""Random networks of one layer, their weights, and the error that float32 may make."""
+"""Random networks of one layer, their weights, and the error that a precision may make."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from jcw_core.network.weight_groups import density_mask
 from jcw_kernels import Program, compile_model
 
 EPS = float(np.finfo(np.float32).eps)
+HALF_EPS = float(np.finfo(np.float16).eps)
+HALF_TERMS = 64
+"""Products that half precision adds up before float32 does."""
 
 
 def weights_for(
@@ -74,14 +77,23 @@ def check(network: Network, arrays: Any, image: NDArray[np.float32], bound: Any,
     assert worst <= 0, f"off by {worst:.3g} more than allowed; largest error {np.abs(got - want).max():.3g}"
 
 
-def conv_bound(network: Network, arrays: Any, image: NDArray[np.float32]) -> NDArray[np.float64]:
-    """eps x (terms + 1) x sum |w||x| of every output of ``conv_network``."""
+def conv_bound(
+    network: Network, arrays: Any, image: NDArray[np.float32], precision: str = "float32"
+) -> NDArray[np.float64]:
+    """eps x (terms + 1) x sum |w||x| of every output of ``conv_network``.
+
+    In half precision the terms are those of a part of a sum; parts, blocks of inputs, pixels, weights and the residual are
+    rounded as well.
+    """
     absolute = {name: np.abs(array) for name, array in arrays.items()}
     plain = [n for n in network if n.op in ("input", "conv2d", "add")]
     output = network.output.__class__("output", "output", (plain[-1].name,))
     total = reference.run(Network("bound", (*plain, output)), absolute, np.abs(image[0]))
     terms = arrays["conv.weight"][0].size * (2 if "sum" in network else 1)
-    return EPS * (terms + 1) * total * (6 if "act" in network else 1) + EPS
+    eps, roundings = EPS, terms + 1
+    if precision == "float16":
+        eps, roundings = HALF_EPS, min(terms, HALF_TERMS) + 8
+    return eps * roundings * total * (6 if "act" in network else 1) + eps
 
 
 DEPTHWISE = LayerProblem("conv2d", 12, 10, 9, 12, (3, 3), (2, 2), (1, 1), groups=12, activation="relu6")

@@ -14,7 +14,7 @@ from jcw_core.errors import DeviceError
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_core.network.problem import LayerProblem
-from jcw_core.protocols import TimesLayers
+from jcw_core.protocols import Precision, TimesLayers
 from jcw_core.run.checks import available_cores
 from jcw_kernels.commands import kernels
 from jcw_kernels.exporter import JcwExporter
@@ -48,9 +48,10 @@ def test_describe() -> None:
     assert "precision" not in info.versions
 
 
-def test_layers_are_timed_in_int8_where_that_is_asked_for() -> None:
-    device = HostDevice(HostOptions(layer_ms=0.01, precision="int8"))
-    assert device.precision == device.describe().versions["precision"] == "int8"
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_layers_are_timed_in_the_precision_that_is_asked_for(precision: Precision) -> None:
+    device = HostDevice(HostOptions(layer_ms=0.01, precision=precision))
+    assert device.precision == device.describe().versions["precision"] == precision
     assert (device.measure(PROBLEMS, rounds=1) > 0).all()
 
 

@@ -41,7 +41,7 @@ def test_timed_layers_come_last(problem: LayerProblem, rng: np.random.Generator,
 def test_layers_that_gain_are_timed_in_int8(isa: str, rng: np.random.Generator) -> None:
     taken = []
     for problem in PROBLEMS:
-        file, _ = layer_file(problem, rng, int8=True)
+        file, _ = layer_file(problem, rng, "int8")
         program = Program(file, isa=isa)
         if any(step.kernel.startswith("int8") for step in program.profile(rounds=1)):
             taken.append(problem)
@@ -53,7 +53,7 @@ def test_layers_that_gain_are_timed_in_int8(isa: str, rng: np.random.Generator) 
     ]
     many = LayerProblem("conv2d", 64, 6, 6, 8, density=0.25)
     for problem, name in ((many, "int8"), (replace(many, density=0.2), "float32")):
-        file, _ = layer_file(problem, rng, int8=True)
+        file, _ = layer_file(problem, rng, "int8")
         assert safetensors_metadata(file)["precision"] == name
 
 

@@ -122,7 +122,7 @@ def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
         ("format", "jcw-model/-1", "does not say format"),
         ("format", "jcw-models/1", "does not say format"),
         ("format", None, "no format"),
-        ("precision", "int4", "of precision int4, this engine computes in float32 and int8"),
+        ("precision", "int4", "of precision int4, this engine computes in float32, float16 and int8"),
         ("precision", None, "no precision"),
         ("program", None, "no program"),
     ],

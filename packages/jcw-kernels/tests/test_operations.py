@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import kernel_reference as reference
 import numpy as np
 import pytest
-from kernel_samples import EPS, check, weights_for
+from kernel_samples import EPS, HALF_EPS, check, weights_for
 
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_kernels import compile_model
 
+Computed = dict[str, Any]
 
-def judge(network: Network, isa: str, rng: np.random.Generator, scale: float = 64.0) -> None:
+
+def judge(network: Network, computed: Computed, rng: np.random.Generator, scale: float = 64.0) -> None:
     arrays = weights_for(network, rng)
     image = rng.standard_normal((1, *network.input_shape), dtype=np.float32)
     largest = max(16.0, np.abs(reference.run(network, arrays, image[0])).max())
-    check(network, arrays, image, scale * EPS * largest, isa=isa)
+    eps = {"float32": EPS, "float16": HALF_EPS / 16}[computed["precision"]]
+    check(network, arrays, image, scale * eps * largest, **computed)
 
 
 SIZES = [(1, 1, 1), (3, 1, 1), (1, 5, 1), (3, 1, 17), (4, 7, 7), (5, 12, 33)]
@@ -38,52 +42,56 @@ def test_pooling(
     stride: int,
     padding: int,
     relu: bool,
-    isa: str,
+    computed: Computed,
     rng: np.random.Generator,
 ) -> None:
     b = NetworkBuilder("pool", shape)
     if relu:
         b.add("relu", "relu")
     b.pool("pool", op, kernel, stride, padding)
-    judge(b.build(), isa, rng)
+    judge(b.build(), computed, rng)
 
 
 @pytest.mark.parametrize("shape", [*SIZES, (2, 5, 131)])
-def test_pooling_to_one_pixel(shape: tuple[int, int, int], isa: str, rng: np.random.Generator) -> None:
+def test_pooling_to_one_pixel(
+    shape: tuple[int, int, int], computed: Computed, rng: np.random.Generator
+) -> None:
     b = NetworkBuilder("pool", shape)
     b.add("relu6", "relu6")
     b.add("pool", "avg_pool", kernel_size=shape[1:], stride=(1, 1), padding=(0, 0))
     b.add("flat", "flatten")
     b.linear("fc", 3)
-    judge(b.build(), isa, rng)
+    judge(b.build(), computed, rng)
 
 
 @pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
 @pytest.mark.parametrize("size", [3, 5])
-def test_pooling_with_a_stride_to_one_pixel(size: int, op: str, isa: str, rng: np.random.Generator) -> None:
+def test_pooling_with_a_stride_to_one_pixel(
+    size: int, op: str, computed: Computed, rng: np.random.Generator
+) -> None:
     b = NetworkBuilder("pool", (5, size, size))
     b.add("relu", "relu")
     b.pool("pool", op, size, 2, 0)
-    judge(b.build(), isa, rng)
+    judge(b.build(), computed, rng)
 
 
 @pytest.mark.parametrize("shape", SIZES)
-def test_global_mean(shape: tuple[int, int, int], isa: str, rng: np.random.Generator) -> None:
+def test_global_mean(shape: tuple[int, int, int], computed: Computed, rng: np.random.Generator) -> None:
     b = NetworkBuilder("mean", shape)
     b.add("mean", "global_avg_pool")
-    judge(b.build(), isa, rng)
+    judge(b.build(), computed, rng)
 
 
 @pytest.mark.parametrize("shape", SIZES)
 @pytest.mark.parametrize("activation", ["relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"])
 def test_activations_alone(
-    shape: tuple[int, int, int], activation: str, isa: str, rng: np.random.Generator
+    shape: tuple[int, int, int], activation: str, computed: Computed, rng: np.random.Generator
 ) -> None:
     b = NetworkBuilder("act", shape)
     b.add("act", activation)
     b.add("mean", "max_pool", kernel_size=(1, 1), stride=(1, 1), padding=(0, 0))
     b.conv("conv", 3, 1, bias=True)
-    judge(b.build(), isa, rng)
+    judge(b.build(), computed, rng)
 
 
 @pytest.mark.parametrize("relu", [False, True])
@@ -97,7 +105,7 @@ def test_max_pooling_keeps_nan(
     stride: int,
     padding: int,
     relu: bool,
-    isa: str,
+    computed: Computed,
     rng: np.random.Generator,
 ) -> None:
     """Whatever the other values under the window, and the bits of the NaN."""
@@ -114,10 +122,10 @@ def test_max_pooling_keeps_nan(
     )
     image = np.where(rng.random(image.shape) < 0.02, bits.view(np.float32), image)
     image[0, 0, 0, 0] = np.nan
-    got = compile_model(Model(network, {}), isa=isa).run(image)[0]
+    got = compile_model(Model(network, {}), **computed).run(image)[0]
     want = reference.run(network, {}, image[0])
     assert np.isnan(want).any()
-    np.testing.assert_array_equal(got, want.astype(np.float32))
+    np.testing.assert_array_equal(got, want.astype(computed["precision"]))
 
 
 def squeeze_excite(b: NetworkBuilder) -> None:
@@ -215,16 +223,19 @@ def flat(b: NetworkBuilder) -> None:
 )
 @pytest.mark.parametrize("size", [(3, 1, 1), (3, 8, 9), (2, 17, 4), (1, 30, 31)])
 def test_combinations(
-    build: Callable[[NetworkBuilder], None], size: tuple[int, int, int], isa: str, rng: np.random.Generator
+    build: Callable[[NetworkBuilder], None],
+    size: tuple[int, int, int],
+    computed: Computed,
+    rng: np.random.Generator,
 ) -> None:
     if build is valid_windows and size[1] < 3:
         size = (3, 3, 3)
     b = NetworkBuilder(build.__name__, size)
     build(b)
-    judge(b.build(), isa, rng, scale=2048)
+    judge(b.build(), computed, rng, scale=2048)
 
 
-def test_copies_only(isa: str, rng: np.random.Generator) -> None:
+def test_copies_only(computed: Computed, rng: np.random.Generator) -> None:
     b = NetworkBuilder("copy", (2, 3, 4))
     network = b.build()
-    judge(network, isa, rng)
+    judge(network, computed, rng)

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,20 +42,33 @@ class Rounder(SyntheticDevice):
     precision = "int8"
 
 
+class Halver(SyntheticDevice):
+    """A device that times layers in float16."""
+
+    precision = "float16"
+
+
 class RoundingExporter(TextExporter):
-    """Tells what it was given to choose numbers by."""
+    """Tells what it was given to choose numbers by, or that it was asked for half precision."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[int, ...]] = []
+        self.seen: list[Any] = []
+
+    def in_half_precision(self) -> TextExporter:
+        self.seen.append("float16")
+        return TextExporter()
 
     def calibrated(self, images: NDArray[np.float32]) -> TextExporter:
         self.seen.append(images.shape)
         return TextExporter()
 
 
-@pytest.mark.parametrize("device", [SyntheticDevice(), Rounder()])
+@pytest.mark.parametrize(
+    ("device", "seen"),
+    [(SyntheticDevice(), []), (Rounder(), [(2, 3, 32, 32)]), (Halver(), ["float16"])],
+)
 def test_networks_compute_in_the_precision_that_layers_are_timed_in(
-    device: SyntheticDevice, tmp_path: Path
+    device: SyntheticDevice, seen: list[Any], tmp_path: Path
 ) -> None:
     network = resnet18(num_classes=4, width=0.125, input_size=32)
     space = SearchSpace.of(network)
@@ -63,7 +77,7 @@ def test_networks_compute_in_the_precision_that_layers_are_timed_in(
     chosen = [space.architecture(space.maximum)]
     seconds = network_timing.network_seconds(network, chosen, guarded, 2, np.random.default_rng(0), tmp_path)
     assert seconds.shape == (2, 1)
-    assert exporter.seen == ([(2, 3, 32, 32)] if device.__class__ is Rounder else [])
+    assert exporter.seen == seen
 
 
 @given(

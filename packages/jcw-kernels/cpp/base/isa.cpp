@@ -60,6 +60,13 @@ std::vector<std::string> available_isas() {
   return names;
 }
 
+const Kernels& half_kernels([[maybe_unused]] const Kernels& kernels) {
+#if defined(__aarch64__) && defined(__linux__)
+  if (&kernels == jcw_kernels_neon() && getauxval(AT_HWCAP) & HWCAP_ASIMDHP) return *jcw_half_neon();
+#endif
+  return *jcw_half_scalar();
+}
+
 const QuantizedKernels& quantized_kernels(const Kernels& kernels) {
   if (!dots()) return *kernels.quantized;
 #if defined(__x86_64__)

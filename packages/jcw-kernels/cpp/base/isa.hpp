@@ -15,6 +15,9 @@ std::vector<std::string> available_isas();
 // that is unknown or not available here, listing what is.
 const Kernels& choose_isa(const std::string& name);
 
+// The fastest kernels of half precision that this processor has beside `kernels`.
+const Kernels& half_kernels(const Kernels& kernels);
+
 // The fastest kernels of whole numbers that this processor has beside `kernels`; where JCW_DOT is "never", without its dot
 // products of bytes. Throws UsageError where that is neither "always" nor "never".
 const QuantizedKernels& quantized_kernels(const Kernels& kernels);

@@ -6,14 +6,14 @@
 // of N accumulators. Sparse layers use R = 4, the weight group of the paper, and leave out groups whose four weights are zero.
 #pragma once
 
-#include "tile.inl"
+#include "parts.inl"
 
 namespace {
 
 using jcw::Convolution;
 
 template <int R, int N, int r = 0>
-JCW_INLINE void multiply(Tile<R, N>& tile, const vec (&x)[N], const float* weights) {
+JCW_INLINE void multiply(Tile<R, N>& tile, const vec (&x)[N], const element* weights) {
   if constexpr (r < R) {
     JCW_UNROLL
     for (int n = 0; n < N; ++n) tile.sum[r][n] = Isa::fma_weight<r>(x[n], weights, tile.sum[r][n]);
@@ -21,16 +21,16 @@ JCW_INLINE void multiply(Tile<R, N>& tile, const vec (&x)[N], const float* weigh
   }
 }
 
-constexpr int kLine = 64 / sizeof(float);
+constexpr int kLine = 64 / sizeof(element);
 // How many entries ahead offsets are fetched. Prefetches may pass the end of a list.
 constexpr int kOffsetsAhead = 5 * jcw::kAhead;
 
 // sum += weight * pixels over `count` entries. Inputs are fetched kAhead entries ahead, and offsets before those.
 template <int R, int N>
-JCW_INLINE void accumulate(Tile<R, N>& tile, const float* in, const std::int32_t* offsets, const float* weights,
+JCW_INLINE void accumulate(Tile<R, N>& tile, const element* in, const std::int32_t* offsets, const element* weights,
                            int count) {
   for (int e = 0; e < count; ++e) {
-    const float* ahead = in + offsets[e + jcw::kAhead];
+    const element* ahead = in + offsets[e + jcw::kAhead];
     JCW_UNROLL
     for (int n = 0; n < N * Isa::width; n += kLine) prefetch(ahead + n);
     if constexpr (Isa::prefetches_all) {
@@ -38,13 +38,22 @@ JCW_INLINE void accumulate(Tile<R, N>& tile, const float* in, const std::int32_t
       prefetch(offsets + e + kOffsetsAhead);
     }
     prefetch(weights + Isa::weights_ahead);
-    const float* at = in + offsets[e];
+    const element* at = in + offsets[e];
     vec x[N];
     JCW_UNROLL
     for (int n = 0; n < N; ++n) x[n] = Isa::load(at + n * Isa::width);
     multiply<R, N>(tile, x, weights);
     weights += R;
   }
+}
+
+// The same where there may be more entries than half precision adds up.
+template <int R, int N>
+JCW_INLINE void accumulate_all(Tile<R, N>& tile, const element* in, const std::int32_t* offsets, const element* weights,
+                               int count) {
+  in_parts(tile, count, [&](Tile<R, N>& part, int first, int some) {
+    accumulate<R, N>(part, in, offsets + first, weights + std::ptrdiff_t{first} * R, some);
+  });
 }
 
 template <int R, int N>
@@ -71,16 +80,16 @@ struct ConvolveTiles {
     for (int group = group_begin; group < whole; ++group) {
       const std::int32_t first = conv.starts[group], count = conv.starts[group + 1] - first;
       const std::int32_t* offsets = conv.offsets + (conv.dense_starts ? conv.dense_starts[0] : first);
-      const float* weights = conv.weights + std::ptrdiff_t{first} * R;
-      const float* in = conv.in + pixel;
+      const element* weights = elements(conv.weights) + std::ptrdiff_t{first} * R;
+      const element* in = elements(conv.in) + pixel;
       const std::uint32_t* mask = to.mask + pixel;
-      const float* residual = to.residual ? to.residual + group * R * to.residual_plane + pixel : nullptr;
-      float* out = to.out + group * R * plane + pixel;
+      const element* residual = to.residual ? elements(to.residual) + group * R * to.residual_plane + pixel : nullptr;
+      element* out = elements(to.out) + group * R * plane + pixel;
       for (int i = 0; i < tiles; ++i) {
         if constexpr (Isa::prefetches_all) prefetch_outputs<N>(group + 1, pixel + i * N * Isa::width);
         Tile<R, N> tile;
         start(tile, to.bias + group * R);
-        accumulate<R, N>(tile, in, offsets, weights, count);
+        accumulate_all<R, N>(tile, in, offsets, weights, count);
         if (residual) {
           add<R, N>(tile, residual, to.residual_plane, R);
           residual += N * Isa::width;
@@ -110,13 +119,17 @@ struct ConvolveTiles {
     const std::int32_t offset = conv.dense_starts ? conv.dense_starts[block] : first;
     if constexpr (Isa::prefetches_all) prefetch_outputs<N>(group + 1, pixel);
     Tile<R, N> tile;
-    if (block > 0)
+    if (block > 0 && !kHalf)
       resume(tile, group, pixel);
-    else if (to.scales)
+    else if (block > 0 || to.scales)
       tile = {};
     else
       start(tile, to.bias + group * R);
-    accumulate<R, N>(tile, conv.in + pixel, conv.offsets + offset, conv.weights + std::ptrdiff_t{first} * R, count);
+    accumulate_all<R, N>(tile, elements(conv.in) + pixel, conv.offsets + offset,
+                         elements(conv.weights) + std::ptrdiff_t{first} * R, count);
+    // In half precision as one part more: products that were added to the sums so far would lose digits by these.
+    if (block > 0 && kHalf)
+      add<R, N>(tile, elements(to.out) + group * R * to.out_plane + pixel, to.out_plane, smaller(R, to.channels - group * R));
     if (block + 1 < conv.blocks) return suspend(tile, group, pixel);
     if (to.scales) scale(tile, to.scales + group * R, to.bias + group * R);
     finish<R, N>(tile, to, group * R, pixel);
@@ -128,7 +141,8 @@ struct ConvolveTiles {
     if (!conv.target.out) return;
     JCW_UNROLL
     for (int r = 0; r < R; ++r) {
-      const float* out = conv.target.out + smaller(group * R + r, conv.target.channels - 1) * conv.target.out_plane + pixel;
+      const element* out =
+          elements(conv.target.out) + smaller(group * R + r, conv.target.channels - 1) * conv.target.out_plane + pixel;
       JCW_UNROLL
       for (int n = 0; n < N * Isa::width; n += kLine) prefetch(out + n);
       prefetch(out + N * Isa::width - 1);
@@ -144,7 +158,7 @@ struct ConvolveTiles {
       const int channel = smaller(group * R + r, to.channels - 1);
       JCW_UNROLL
       for (int n = 0; n < N; ++n)
-        tile.sum[r][n] = Isa::load(to.out + channel * to.out_plane + pixel + n * Isa::width);
+        tile.sum[r][n] = Isa::load(elements(to.out) + channel * to.out_plane + pixel + n * Isa::width);
     }
   }
 
@@ -156,7 +170,7 @@ struct ConvolveTiles {
       if (group * R + r >= to.channels) break;
       JCW_UNROLL
       for (int n = 0; n < N; ++n)
-        Isa::store(to.out + (group * R + r) * to.out_plane + pixel + n * Isa::width, tile.sum[r][n]);
+        Isa::store(elements(to.out) + (group * R + r) * to.out_plane + pixel + n * Isa::width, tile.sum[r][n]);
     }
   }
 
@@ -190,21 +204,21 @@ void convolve_dense(const Convolution& conv, int block_begin, int block_end, int
 }
 
 // The tile loop with everything in L1: the rate that layers are judged by.
-float peak(int rounds, const float* data) {
+float peak(int rounds, const void* data) {
   constexpr int N = Isa::sparse_vectors, entries = 32;
   static constexpr std::int32_t offsets[entries + kOffsetsAhead] = {0,   256, 512, 768, 64,  320, 576, 832, 128, 384,
                                                                   640, 896, 192, 448, 704, 960, 0,   256, 512, 768};
   Tile<4, N> tile = {};
-  for (int i = 0; i < rounds; ++i) accumulate<4, N>(tile, data, offsets, data, entries);
+  for (int i = 0; i < rounds; ++i) accumulate<4, N>(tile, elements(data), offsets, elements(data), entries);
   vec total = tile.sum[0][0];
   JCW_UNROLL
   for (int r = 0; r < 4; ++r) {
     JCW_UNROLL
     for (int n = 0; n < N; ++n) total = total + tile.sum[r][n];
   }
-  float lanes[Isa::width];
+  element lanes[Isa::width];
   Isa::store(lanes, total);
-  return lanes[0];
+  return static_cast<float>(lanes[0]);
 }
 
 }  // namespace

@@ -101,8 +101,8 @@ struct RowTiles {
         I::template transpose<width / 2>(sums + v * width, channels, rows);
       else
         I::template transpose<width>(sums + v * width, channels, rows);
-      float* out = to.out + channel * to.out_plane + pixel;
-      const float* residual = to.residual ? to.residual + channel * to.residual_plane + pixel : nullptr;
+      float* out = elements(to.out) + channel * to.out_plane + pixel;
+      const float* residual = to.residual ? elements(to.residual) + channel * to.residual_plane + pixel : nullptr;
       JCW_UNROLL
       for (int r = 0; r < width; ++r) {
         if (r >= planes) break;

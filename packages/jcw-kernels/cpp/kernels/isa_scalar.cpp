@@ -4,6 +4,11 @@
 #include <type_traits>
 
 #include "traits_scalar.hpp"
+
+namespace {
+using Isa = Scalar;
+}
+
 // The traits come first: everything below is written in terms of Isa.
 #include "all.inl"
 

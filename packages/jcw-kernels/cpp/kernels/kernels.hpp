@@ -1,10 +1,11 @@
 // The seam between the engine and the kernels: plain structs and one table of functions per
 // instruction set. Nothing here allocates, throws or owns memory.
 //
-// Activations are channel-major planes. Rows of a plane lie `row` floats apart, with zeros in the
+// Activations are channel-major planes. Rows of a plane lie `row` pixels apart, with zeros in the
 // columns past the width; planes lie far enough apart that the zeros between them pad rows above and
 // below. So a convolution walks one flat run of pixels per plane, and every kernel tap is a shifted
-// start address.
+// start address. Pixels are what a table of kernels says, floats or numbers of half precision; distances
+// count them.
 #pragma once
 
 #include <cstddef>
@@ -37,9 +38,9 @@ struct Numbers {
 
 // Where a kernel writes: out[channel][pixel] = activation(value + bias + residual) where mask is set, else 0.
 struct Target {
-  float* out;              // channel 0, pixel 0; null where only numbers are wanted
+  void* out;               // channel 0, pixel 0; null where only numbers are wanted
   Numbers numbers;         // only of activations that are clamps
-  const float* residual;   // the same pixels of the tensor to add, or null
+  const void* residual;    // the same pixels of the tensor to add, or null
   const float* bias;       // one per channel, padded to whole groups
   const float* scales;     // likewise, what sums of whole numbers are worth; null where they are of floats
   const std::uint32_t* mask;  // per pixel all ones or, in pad columns, zero
@@ -55,9 +56,9 @@ struct Target {
 // per group. Sparse layers have one offset per entry; dense ones share the offsets of all groups.
 struct Convolution {
   Target target;
-  const float* in;
+  const void* in;
   const std::int32_t* offsets;
-  const float* weights;
+  const void* weights;  // of the pixels' type
   const std::int32_t* starts;
   const std::int32_t* dense_starts;  // first offset of each block; null for sparse layers
   int groups, blocks;
@@ -107,7 +108,7 @@ struct Winograd {
 // Weights are channels x taps; taps that only meet padding are left out where offsets are used.
 struct Windowed {
   Target target;
-  const float* in;
+  const void* in;
   const std::int32_t* offsets;  // taps
   const float* weights;         // channels x taps; none where no tap meets a pixel
   std::ptrdiff_t in_plane;      // all phases of one channel
@@ -120,9 +121,9 @@ struct Windowed {
 
 // Fully connected: out[o] = activation(bias[o] + residual[o] + sum of weight x in).
 struct Linear {
-  const float* in;
-  float* out;
-  const float* residual;
+  const void* in;
+  void* out;
+  const void* residual;
   const float* bias;
   const std::int32_t* indices;
   const float* weights;  // entries x 4
@@ -136,16 +137,16 @@ enum class Binary : std::int32_t { copy, add, mul, scale };
 // Pixel by pixel; `scale` multiplies each plane by one value of b.
 struct Elementwise {
   Target target;  // bias and residual unused
-  const float* a;
-  const float* b;
+  const void* a;
+  const void* b;
   std::ptrdiff_t a_plane, b_plane;
   Binary op;
 };
 
 // Copies real pixels between layouts.
 struct Relayout {
-  const float* in;
-  float* out;
+  const void* in;
+  void* out;
   std::ptrdiff_t in_plane, in_row, out_plane, out_row;
   int height, width;
 };
@@ -162,28 +163,28 @@ struct SplitPhase {
 // for the rows that the output rows [row_begin, row_end) of an operation read, with all that pads them. Row
 // `row_begin` + low is the first of each plane of the output.
 struct Split {
-  const float* in;
-  const float* end;  // nothing is read from there on
-  float* out;
+  const void* in;
+  const void* end;  // nothing is read from there on
+  void* out;
   const SplitPhase* phases;
   std::ptrdiff_t in_plane, in_row, out_plane, out_row;
   int width, stride_y, stride_x;
   int count, planes;  // phases, and planes per input channel
-  int low, lead;      // `lead` floats of padding precede each plane
+  int low, lead;      // `lead` pixels of padding precede each plane
   float fill;         // value of padding
 };
 
 // Mean over the flat run of each plane, in whole blocks; padding is zero and adds nothing.
 struct GlobalMean {
-  const float* in;
-  float* out;
+  const void* in;
+  void* out;
   std::ptrdiff_t in_plane;
   int run, pixels;
 };
 
 // Sizes of the tiles of one instruction set, and what was measured of them.
 struct Tuning {
-  int width;           // floats per vector
+  int width;           // pixels per vector
   int tile_vectors;    // vectors per channel of the sparse tile
   int dense_channels;  // output channels per group of the dense tile
   int dense_vectors;   // vectors per channel of the dense tile
@@ -218,12 +219,13 @@ struct QuantizedKernels {
 // Ranges are half open. Pixels are given in blocks of kBlock.
 struct Kernels {
   const char* name;
+  int pixel_bytes;  // 4: floats, 2: half precision
   Tuning tuning;
   void (*convolve)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*convolve_dense)(const Convolution&, int block_begin, int block_end, int group_begin, int group_end);
   // Null where convolve_dense is the faster one everywhere.
   void (*convolve_rows)(const ConvolutionRows&, int row_begin, int row_end, int group_begin, int group_end);
-  // Input planes to the points of the tiles [tile_begin, tile_end), and products of points to outputs.
+  // Input planes to the points of the tiles [tile_begin, tile_end), and products of points to outputs. Only of floats.
   void (*winograd_points)(const Winograd&, float* points, int tile_begin, int tile_end, int channel_begin, int channel_end);
   void (*winograd_outputs)(const Winograd&, const float* products, int tile_begin, int tile_end, int channel_begin, int channel_end);
   void (*windowed)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
@@ -237,8 +239,10 @@ struct Kernels {
   void (*relayout)(const Relayout&, int channel_begin, int channel_end);
   void (*split_phases)(const Split&, int row_begin, int row_end, int channel_begin, int channel_end);
   void (*global_mean)(const GlobalMean&, int channel_begin, int channel_end);
-  float (*peak)(int rounds, const float* data);  // the tile loop on data in L1, for benchmarks
-  const QuantizedKernels* quantized;  // that run wherever these do
+  // Floats to pixels; only of half precision.
+  void (*narrow)(const float* in, void* out, std::ptrdiff_t begin, std::ptrdiff_t end);
+  float (*peak)(int rounds, const void* data);  // the tile loop on data in L1, for benchmarks
+  const QuantizedKernels* quantized;  // that run wherever these do; null beside half precision
 };
 
 }  // namespace jcw
@@ -250,6 +254,8 @@ const jcw::Kernels* jcw_kernels_avx2();
 const jcw::Kernels* jcw_kernels_avx512();
 const jcw::Kernels* jcw_kernels_neon();
 const jcw::Kernels* jcw_kernels_wasm();
+const jcw::Kernels* jcw_half_scalar();
+const jcw::Kernels* jcw_half_neon();
 const jcw::QuantizedKernels* jcw_quantized_avxvnni();
 const jcw::QuantizedKernels* jcw_quantized_avx512vnni();
 const jcw::QuantizedKernels* jcw_quantized_dotprod();

@@ -16,18 +16,19 @@ inline four load_four(const float* p) {
 
 // Four sums run side by side to hide the latency of multiply-add.
 inline four dot(const Linear& layer, int group) {
+  const element* const in = elements(layer.in);
   four sum[4] = {load_four(layer.bias + group * 4), four{}, four{}, four{}};
   int e = layer.starts[group];
   const int end = layer.starts[group + 1];
   for (; e + 4 <= end; e += 4) {
     JCW_UNROLL
     for (int k = 0; k < 4; ++k) {
-      const float x = layer.in[layer.indices[e + k]];
+      const float x = static_cast<float>(in[layer.indices[e + k]]);
       sum[k] += load_four(layer.weights + std::ptrdiff_t{e + k} * 4) * four{x, x, x, x};
     }
   }
   for (; e < end; ++e) {
-    const float x = layer.in[layer.indices[e]];
+    const float x = static_cast<float>(in[layer.indices[e]]);
     sum[0] += load_four(layer.weights + std::ptrdiff_t{e} * 4) * four{x, x, x, x};
   }
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
@@ -45,7 +46,8 @@ void linear(const Linear& layer, int group_begin, int group_end) {
     const four sum = dot(layer, group);
     for (int r = 0; r < smaller(4, layer.outputs - group * 4); ++r) {
       const int o = group * 4 + r;
-      layer.out[o] = activated_alone(sum[r] + (layer.residual ? layer.residual[o] : 0.0f), layer.activation);
+      const float more = layer.residual ? static_cast<float>(elements(layer.residual)[o]) : 0.0f;
+      elements(layer.out)[o] = static_cast<element>(activated_alone(sum[r] + more, layer.activation));
     }
   }
 }

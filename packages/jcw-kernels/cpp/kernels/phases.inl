@@ -53,14 +53,14 @@ struct PhaseRows {
     return Isa::prefetches_all || all > kPlaneAhead ? in_step : split.in_plane;
   }
 
-  JCW_INLINE static void fetch(const float* in) {
+  JCW_INLINE static void fetch(const element* in) {
     JCW_UNROLL
     for (int i = 0; i < 2 * Isa::width; i += kLine) prefetch(in + i);
   }
 
   // At least `count` floats of padding, and fewer than a vector more.
   template <bool both>
-  JCW_INLINE void pad(float* out, std::ptrdiff_t count) const {
+  JCW_INLINE void pad(element* out, std::ptrdiff_t count) const {
     for (std::ptrdiff_t i = 0; i < count; i += Isa::width) {
       Isa::store(out + i, Isa::set(split.fill));
       if constexpr (both) Isa::store(out + next + i, Isa::set(split.fill));
@@ -69,7 +69,7 @@ struct PhaseRows {
   }
 
   template <bool both, bool one>
-  JCW_INLINE void vectors(const float* in, float* out, int rows) const {
+  JCW_INLINE void vectors(const element* in, element* out, int rows) const {
     constexpr int W = Isa::width;
     const int whole = one ? 0 : width / (2 * W) * W, rest = width - 2 * whole, filled = rest ? whole + W : whole;
     const std::ptrdiff_t far = ahead();
@@ -94,27 +94,27 @@ struct PhaseRows {
     }
   }
 
-  __attribute__((noinline)) void pixels(const float* in, float* out, int count, int rows) const {
+  __attribute__((noinline)) void pixels(const element* in, element* out, int count, int rows) const {
     for (; rows > 0; --rows, in += in_step, out += split.out_row) {
       for (int x = 0; x < count; ++x) out[x] = in[x * split.stride_x];
-      for (std::ptrdiff_t x = count; x < split.out_row; ++x) out[x] = split.fill;
+      for (std::ptrdiff_t x = count; x < split.out_row; ++x) out[x] = static_cast<element>(split.fill);
     }
   }
 
   // By vectors as far as these may be read.
   template <bool both, bool one>
-  JCW_INLINE void plane(const float* in, float* out) const {
+  JCW_INLINE void plane(const element* in, element* out) const {
     const int rows = width > 0 ? end - begin : 0;  // that hold pixels
     pad<both>(out - split.lead, split.lead + (begin - first) * split.out_row);
     out += (begin - first) * split.out_row;
     pad<both>(out + rows * split.out_row, (last - begin - rows) * split.out_row);
     if (rows == 0) return;
-    const std::ptrdiff_t room = split.end - in - reach();
+    const std::ptrdiff_t room = elements(split.end) - in - reach();
     int quick = 0;  // rows
     if (by_vectors() && room >= 0) quick = (rows - 1) * in_step <= room ? rows : static_cast<int>(room / in_step) + 1;
     vectors<both, one>(in, out, quick);
     if (quick == rows) return;
-    const float* left = in + quick * in_step;
+    const element* left = in + quick * in_step;
     out += quick * split.out_row;
     pixels(left, out, (width + split.stride_x - 1) / split.stride_x, rows - quick);
     if constexpr (both) pixels(left + 1, out + next, width / 2, rows - quick);
@@ -122,8 +122,8 @@ struct PhaseRows {
 
   template <bool both, bool one>
   void channels(int channel_begin, int channel_end) const {
-    const float* in = split.in + (begin * split.stride_y + phase.y) * split.in_row + phase.x;
-    float* const out = split.out + phase.plane * split.out_plane + (phase.low - split.low) * split.out_row;
+    const element* in = elements(split.in) + (begin * split.stride_y + phase.y) * split.in_row + phase.x;
+    element* const out = elements(split.out) + phase.plane * split.out_plane + (phase.low - split.low) * split.out_row;
     for (std::ptrdiff_t channel = channel_begin; channel < channel_end; ++channel)
       plane<both, one>(in + channel * split.in_plane, out + channel * split.planes * split.out_plane);
   }

@@ -4,6 +4,11 @@
 #include <type_traits>
 
 #include "traits_neon.hpp"
+
+namespace {
+using Isa = Neon;
+}
+
 // The traits come first: everything below is written in terms of Isa.
 #include "activation.inl"
 #include "quantized.inl"

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels.hpp"
+#include "precision.inl"
 
 #if defined(__clang__)
 #define JCW_UNROLL _Pragma("unroll")
@@ -18,6 +19,10 @@ namespace {
 using jcw::Activation;
 using jcw::Target;
 using vec = Isa::vec;
+using element = Isa::element;  // what planes hold
+
+JCW_INLINE element* elements(void* at) { return static_cast<element*>(at); }
+JCW_INLINE const element* elements(const void* at) { return static_cast<const element*>(at); }
 
 // Emulators see only the load.
 JCW_INLINE void prefetch(const void* at) {
@@ -75,7 +80,7 @@ JCW_INLINE void to_next_plane(T*& at, std::ptrdiff_t plane) {
 
 // Vectors of intrinsics may alias anything, so a mask that is loaded within the rows is loaded for each.
 template <Clamp clamp, int R, int N>
-JCW_INLINE void store(const Tile<R, N>& tile, float* out, std::ptrdiff_t plane, const std::uint32_t* mask, int rows,
+JCW_INLINE void store(const Tile<R, N>& tile, element* out, std::ptrdiff_t plane, const std::uint32_t* mask, int rows,
                       const Bounds<clamp>& bounded = {}) {
   const auto put = [&](int r, int n, auto kept) {
     Isa::store(out + n * Isa::width, Isa::keep(bounded(tile.sum[r][n]), kept));
@@ -97,7 +102,7 @@ JCW_INLINE void store(const Tile<R, N>& tile, float* out, std::ptrdiff_t plane, 
 }
 
 template <int R, int N>
-JCW_INLINE void add(Tile<R, N>& tile, const float* in, std::ptrdiff_t plane, int rows) {
+JCW_INLINE void add(Tile<R, N>& tile, const element* in, std::ptrdiff_t plane, int rows) {
   JCW_UNROLL
   for (int r = 0; r < R; ++r, to_next_plane(in, plane)) {
     if (r >= rows) break;
@@ -106,6 +111,7 @@ JCW_INLINE void add(Tile<R, N>& tile, const float* in, std::ptrdiff_t plane, int
   }
 }
 
+template <class I = Isa>
 struct Rounded {
   typedef std::int32_t ints __attribute__((vector_size(sizeof(vec))));
 
@@ -114,14 +120,14 @@ struct Rounded {
 
   // Adding 1.5 * 2^23 rounds to whole numbers, which then are the low bits.
   JCW_INLINE explicit Rounded(const jcw::Rounding& by)
-      : inverse(Isa::set(by.inverse)), low(Isa::set(by.low)), high(Isa::set(by.high)), base(0x4B400000 - by.zero) {}
+      : inverse(I::set(by.inverse)), low(I::set(by.low)), high(I::set(by.high)), base(0x4B400000 - by.zero) {}
 
   template <class Pixel, class To = Isa>
   JCW_INLINE void store(Pixel* out, vec value) const {
-    typedef Pixel pixels __attribute__((vector_size(sizeof(Pixel) * Isa::width)));
-    const vec magic = Isa::set(12582912.0f), rounded = Isa::min(high, Isa::number_or(low, value * inverse)) + magic;
+    typedef Pixel pixels __attribute__((vector_size(sizeof(Pixel) * I::width)));
+    const typename I::vec magic = I::set(12582912.0f), rounded = I::min(high, I::number_or(low, value * inverse)) + magic;
     if constexpr (std::is_same_v<Pixel, float>) {
-      Isa::store(out, rounded - magic);
+      I::store(out, rounded - magic);
     } else {
       ints bits;
       __builtin_memcpy(&bits, &rounded, sizeof bits);
@@ -173,10 +179,11 @@ template <int R, int N>
 JCW_INLINE void finish(Tile<R, N>& tile, const Target& to, int channel, std::ptrdiff_t pixel) {
   const std::uint32_t* mask = to.mask + pixel;
   const int rows = smaller(R, to.channels - channel);
-  if (to.residual) add<R, N>(tile, to.residual + channel * to.residual_plane + pixel, to.residual_plane, rows);
-  if (to.numbers.out) store_numbers(tile, to, channel, pixel, rows);
+  if (to.residual) add<R, N>(tile, elements(to.residual) + channel * to.residual_plane + pixel, to.residual_plane, rows);
+  if constexpr (!kHalf)
+    if (to.numbers.out) store_numbers(tile, to, channel, pixel, rows);
   if (!to.out) return;
-  float* out = to.out + channel * to.out_plane + pixel;
+  element* out = elements(to.out) + channel * to.out_plane + pixel;
   switch (clamp_of(to.activation)) {
     case Clamp::none: store<Clamp::none>(tile, out, to.out_plane, mask, rows); break;
     case Clamp::low: return store<Clamp::low>(tile, out, to.out_plane, mask, rows);

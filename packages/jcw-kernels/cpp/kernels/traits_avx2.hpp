@@ -24,6 +24,7 @@ struct Isa {
   static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = false;
 
+  typedef float element;
   typedef __m256 vec;
 
   static vec load(const float* p) { return _mm256_loadu_ps(p); }

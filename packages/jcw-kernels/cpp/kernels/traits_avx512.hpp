@@ -23,6 +23,7 @@ struct Isa {
   static constexpr bool has_masks = true;
   static constexpr bool slides_at_once = true;
 
+  typedef float element;
   typedef __m512 vec;
 
   static vec load(const float* p) { return _mm512_loadu_ps(p); }

@@ -5,7 +5,7 @@
 
 namespace {
 
-struct Isa {
+struct Neon {
   static constexpr const char* name = "neon";
   static constexpr int width = 4;
   static constexpr int sparse_vectors = 6;
@@ -25,6 +25,7 @@ struct Isa {
   static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = true;
 
+  typedef float element;
   typedef float32x4_t vec;
 
   static vec load(const float* p) { return vld1q_f32(p); }
@@ -95,7 +96,7 @@ struct Isa {
       return vmlal_lane_s16(sum, x, vld1_s16(weights), channel);
     }
     template <int N>
-    static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
+    static void to_floats(const vec (&sums)[N], Neon::vec (&values)[N]) {
       for (int n = 0; n < N; ++n) values[n] = vcvtq_f32_s32(sums[n]);
     }
   };

@@ -3,7 +3,7 @@
 
 namespace {
 
-struct Isa {
+struct Scalar {
   static constexpr const char* name = "scalar";
   static constexpr int width = 4;
   static constexpr int sparse_vectors = 2;  // vectors per tile of 4 channels
@@ -22,6 +22,7 @@ struct Isa {
   static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = false;
 
+  typedef float element;
   typedef float vec __attribute__((vector_size(16)));
   typedef int ivec __attribute__((vector_size(16)));
 
@@ -87,8 +88,8 @@ struct Isa {
       return sum + x * set(weights[channel]);
     }
     template <int N>
-    static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
-      for (int n = 0; n < N; ++n) values[n] = __builtin_convertvector(sums[n], Isa::vec);
+    static void to_floats(const vec (&sums)[N], Scalar::vec (&values)[N]) {
+      for (int n = 0; n < N; ++n) values[n] = __builtin_convertvector(sums[n], Scalar::vec);
     }
   };
 };

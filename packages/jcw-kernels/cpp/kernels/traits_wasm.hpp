@@ -24,6 +24,7 @@ struct Isa {
   static constexpr bool has_masks = false;
   static constexpr bool slides_at_once = false;
 
+  typedef float element;
   typedef float vec __attribute__((vector_size(16)));
 
   static vec load(const float* p) { return wasm_v128_load(p); }

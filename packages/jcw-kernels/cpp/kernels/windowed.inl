@@ -4,7 +4,7 @@
 // for pixels p of the flat run of a plane; offsets are those of convolve.inl. A mean has equal weights. NaN passes both.
 #pragma once
 
-#include "tile.inl"
+#include "parts.inl"
 
 namespace {
 
@@ -21,19 +21,21 @@ struct WindowedTiles {
 
   template <int N>
   JCW_INLINE void one(std::ptrdiff_t pixel) const {
-    const float* in = window.in + channel * window.in_plane + pixel;
+    const element* in = elements(window.in) + channel * window.in_plane + pixel;
     Tile<1, N> tile;
     if (!window.maximum) {
       const float* weights = window.weights + std::ptrdiff_t{channel} * window.taps;
       const vec bias = Isa::set(window.target.bias[channel]);
       JCW_UNROLL
       for (int n = 0; n < N; ++n) tile.sum[0][n] = bias;
-      for (int k = 0; k < window.taps; ++k) {
-        const vec weight = Isa::set(weights[k]);
-        JCW_UNROLL
-        for (int n = 0; n < N; ++n)
-          tile.sum[0][n] = Isa::fma(Isa::load(in + window.offsets[k] + n * Isa::width), weight, tile.sum[0][n]);
-      }
+      in_parts(tile, window.taps, [&](Tile<1, N>& part, int begin, int some) {
+        for (int k = begin; k < begin + some; ++k) {
+          const vec weight = Isa::set(weights[k]);
+          JCW_UNROLL
+          for (int n = 0; n < N; ++n)
+            part.sum[0][n] = Isa::fma(Isa::load(in + window.offsets[k] + n * Isa::width), weight, part.sum[0][n]);
+        }
+      });
     } else {
       JCW_UNROLL
       for (int n = 0; n < N; ++n) tile.sum[0][n] = Isa::load(in + window.offsets[0] + n * Isa::width);

@@ -13,7 +13,7 @@ using jcw::Windowed;
 // N pairs of rows of the output. `in` is under the first tap of the first pixel.
 template <class I, int N>
 struct RowPairs {
-  const float* in;
+  const element* in;
   std::ptrdiff_t in_row;
   vec weight[9];
   Tile<1, N> tile;
@@ -22,7 +22,7 @@ struct RowPairs {
   template <int n, int ky>
   JCW_INLINE void meet() {
     vec even, odd;
-    const float* upper = in + (4 * n + ky) * in_row;
+    const element* upper = in + (4 * n + ky) * in_row;
     I::separate(I::load(upper), I::load(upper + 2 * in_row), even, odd);
     const vec x[] = {even, odd, I::template slide<1>(even, even)};
     JCW_UNROLL
@@ -53,7 +53,7 @@ struct RowPairTiles {
 
   template <int N>
   static JCW_INLINE void one(const Windowed& window, int channel, std::ptrdiff_t row) {
-    const float* in = window.in + channel * window.in_plane + (2 * row - window.padding_y) * window.in_row - window.padding_x;
+    const element* in = elements(window.in) + channel * window.in_plane + (2 * row - window.padding_y) * window.in_row - window.padding_x;
     RowPairs<I, N> pairs{in, window.in_row, {}, {}};
     JCW_UNROLL
     for (int k = 0; k < 9; ++k) pairs.weight[k] = I::set(window.weights[std::ptrdiff_t{channel} * 9 + k]);

@@ -25,7 +25,7 @@ struct SquareTiles {
 
   // Where sliding takes more than one instruction, loading again is as good.
   template <int kx>
-  static JCW_INLINE vec at(const float* in, vec a, vec b) {
+  static JCW_INLINE vec at(const element* in, vec a, vec b) {
     if constexpr (Isa::slides_at_once && kx <= Isa::width)
       return Isa::slide<kx>(a, b);
     else
@@ -33,7 +33,7 @@ struct SquareTiles {
   }
 
   template <int N, int kx = 0>
-  static JCW_INLINE void row(Tile<1, N>& tile, const float* in, const vec (&x)[N + 1], const float* weights) {
+  static JCW_INLINE void row(Tile<1, N>& tile, const element* in, const vec (&x)[N + 1], const float* weights) {
     if constexpr (kx < K) {
       const vec weight = Isa::set(weights[kx]);
       JCW_UNROLL
@@ -45,7 +45,7 @@ struct SquareTiles {
 
   template <int N>
   static JCW_INLINE void one(const Windowed& window, int channel, std::ptrdiff_t pixel) {
-    const float* in = window.in + channel * window.in_plane + pixel - window.padding_y * window.in_row - window.padding_x;
+    const element* in = elements(window.in) + channel * window.in_plane + pixel - window.padding_y * window.in_row - window.padding_x;
     const float* weights = window.weights + std::ptrdiff_t{channel} * K * K;
     Tile<1, N> tile;
     const vec bias = Isa::set(window.target.bias[channel]);

@@ -16,10 +16,10 @@ using jcw::Windowed;
 // Alone: the columns that the last vector would need of its neighbour belong to outputs past the width.
 template <int S, int N, bool alone>
 struct StripRow {
-  const float* in;
+  const element* in;
   vec column[S][N + 1];
 
-  JCW_INLINE explicit StripRow(const float* row) : in(row) {
+  JCW_INLINE explicit StripRow(const element* row) : in(row) {
     JCW_UNROLL
     for (int n = 0; n < N + !alone; ++n) {
       if constexpr (S == 2)
@@ -80,7 +80,7 @@ struct Strip {
 
   // The rows [y, end) of the window.
   template <int y, int end>
-  JCW_INLINE const float* feed(const float* in) {
+  JCW_INLINE const element* feed(const element* in) {
     if constexpr (y == end) {
       return in;
     } else {
@@ -104,7 +104,7 @@ struct Strip {
     const vec bias = Isa::set(weighted ? window.target.bias[channel] : 0.0f);
     JCW_UNROLL
     for (int live = 0; live < kLive; ++live) start(tile.sum[live], bias);
-    const float* in = window.in + channel * window.in_plane +
+    const element* in = elements(window.in) + channel * window.in_plane +
                       (S * std::ptrdiff_t{row_begin} - window.padding_y) * window.in_row + S * column - window.padding_x;
     in = feed<0, K - S>(in);
     for (int row = row_begin; row < row_end; ++row) {
@@ -158,7 +158,7 @@ struct Strips {
   // Zeros from `column` on, where no vector comes.
   __attribute__((noinline)) void end_rows(int channel, int column) const {
     const Target& to = window.target;
-    if (to.out) fill(to.out + channel * to.out_plane, column, 0.0f);
+    if (to.out) fill(elements(to.out) + channel * to.out_plane, column, 0.0f);
     const std::int32_t zero = to.numbers.rounding.zero;
     const auto numbers = [&](auto* out) { fill(out + channel * to.numbers.plane, column, zero); };
     if (to.numbers.out && to.numbers.bytes == 1) numbers(static_cast<std::uint8_t*>(to.numbers.out));

@@ -121,11 +121,11 @@ JCW_INLINE void store_outputs(const OutputTiles& tiles, const Target& to, int ch
     vec low, high;
     Isa::interleave(tiles.sum[y][0], tiles.sum[y][1], low, high);
     if (to.residual) {
-      const float* residual = to.residual + channel * to.residual_plane + pixel;
+      const float* residual = elements(to.residual) + channel * to.residual_plane + pixel;
       low = low + Isa::load(residual);
       high = high + Isa::load(residual + Isa::width);
     }
-    store_first(to.out + channel * to.out_plane + pixel, count, completed(low, to.activation),
+    store_first(elements(to.out) + channel * to.out_plane + pixel, count, completed(low, to.activation),
                 completed(high, to.activation));
   }
 }

@@ -10,6 +10,9 @@
 
 namespace jcw {
 
+// Floats that take the memory of as many pixels of so many bytes.
+inline std::int64_t floats_of(std::int64_t pixels, int bytes) { return divide_up(times(pixels, bytes), std::int64_t{sizeof(float)}); }
+
 inline std::int64_t whole_blocks(std::int64_t floats) { return divide_up(floats, kBlock) * kBlock; }
 
 // Rows are `row` floats apart; columns from `width` on are zero and pad the row to the left and the

@@ -41,6 +41,7 @@ class Lowering {
     for (std::size_t i = 0; i < model_.units.size(); ++i) emit(static_cast<int>(i));
     result_.output = model_.output ? model_.output : dense(kNoUnit, 0);
     fuse_quantize();
+    if (model_.half) halve();
     return std::move(result_);
   }
 
@@ -282,6 +283,21 @@ class Lowering {
     for (Operation& o : kept)
       if (o.numbers >= 0 && !readers[index(o.write)]) o.write = o.numbers;
     result_.operations = std::move(kept);
+  }
+
+  // All tensors but the caller's image are of half precision, and what reads that reads a copy.
+  void halve() {
+    Tensor image = tensor(0);
+    image.external = false;
+    result_.tensors.push_back(std::move(image));
+    const int copy = static_cast<int>(result_.tensors.size()) - 1;
+    for (std::size_t t = 1; t < result_.tensors.size(); ++t) {
+      result_.tensors[t].half = true;
+      result_.tensors[t].bytes = sizeof(Half);
+    }
+    for (Operation& o : result_.operations) std::replace(o.reads.begin(), o.reads.end(), 0, copy);
+    const int first = model_.units.empty() ? kNoUnit : 0;
+    result_.operations.insert(result_.operations.begin(), {Kind::narrow, first, {0}, -1, copy, {1, 1}, {}});
   }
 
   bool can_quantize(const Operation& o) const {

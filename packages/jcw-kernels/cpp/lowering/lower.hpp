@@ -9,6 +9,7 @@
 
 #include "lowering/access.hpp"
 #include "lowering/layout.hpp"
+#include "model/half.hpp"
 #include "model/model.hpp"
 #include "model/windows.hpp"
 
@@ -21,21 +22,23 @@ struct Tensor {
   bool flat = false;
   float fill = 0.0f;      // value of all padding
   int zero = 0;           // the same of whole numbers
-  int bytes = sizeof(float);  // of a pixel: fewer of whole numbers
+  bool half = false;      // its pixels are of half precision
+  int bytes = sizeof(float);  // of a pixel: fewer of whole numbers and of half precision
   std::string kind;       // tells tensors apart that may not share a buffer
   int row_class = 0, pad_rows = 0, pad_columns = 0;
 
   // Memory that it takes. Kernels of whole numbers read past the pixels that they need.
   std::int64_t floats() const {
     const std::int64_t all = whole_blocks(layout.floats());
-    return holds_floats() ? all : whole_blocks(divide_up(times(all, bytes) + 4 * kBlock, sizeof(float)));
+    return bytes == sizeof(float) ? all : whole_blocks(divide_up(times(all, bytes) + 4 * kBlock, sizeof(float)));
   }
   std::int64_t lead() const { return layout.lead() * bytes / static_cast<int>(sizeof(float)); }
 
-  bool holds_floats() const { return bytes == sizeof(float); }
+  bool holds_floats() const { return half || bytes == sizeof(float); }  // and no whole numbers
 
   // The bits of four bytes of padding.
   std::uint32_t padding() const {
+    if (half) return 0x00010001u * half_of_float(fill);
     if (holds_floats()) {
       std::uint32_t bits;
       std::memcpy(&bits, &fill, sizeof bits);
@@ -45,7 +48,7 @@ struct Tensor {
   }
 };
 
-enum class Kind { convolution, quantize, windowed, linear, elementwise, relayout, global_mean, concat, portable };
+enum class Kind { convolution, narrow, quantize, windowed, linear, elementwise, relayout, global_mean, concat, portable };
 
 struct Phase {
   int y, x;

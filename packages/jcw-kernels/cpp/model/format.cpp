@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kFormat = "jcw-model/";
 constexpr int kNewest = 4;
-constexpr std::string_view kPrecisions[] = {"float32", "int8"};
+constexpr std::string_view kPrecisions[] = {"float32", "float16", "int8"};
 
 // Of one to nine digits.
 int version_of(const std::string& format) {
@@ -50,6 +50,11 @@ const std::string& required(const Safetensors& file, const std::string& key) {
   return found->second;
 }
 
+std::string precision_of(const Safetensors& file) {
+  const auto found = file.metadata.find("precision");
+  return found == file.metadata.end() || version_of(required(file, "format")) < 2 ? "float32" : found->second;
+}
+
 void check_format(const Safetensors& file) {
   const std::string& format = required(file, "format");
   const int version = version_of(format);
@@ -57,9 +62,10 @@ void check_format(const Safetensors& file) {
     throw FormatError("the file is of format " + format + ", newer than this engine, which reads up to " +
                       std::string(kFormat) + std::to_string(kNewest));
   if (version < 2) return;
-  const std::string& precision = required(file, "precision");
+  required(file, "precision");
+  const std::string precision = precision_of(file);
   if (std::find(std::begin(kPrecisions), std::end(kPrecisions), precision) == std::end(kPrecisions))
-    throw FormatError("the file is of precision " + precision + ", this engine computes in float32 and int8");
+    throw FormatError("the file is of precision " + precision + ", this engine computes in float32, float16 and int8");
   const std::string &stated = required(file, "checksum"), found = checksum(file);
   if (stated != found) throw FormatError("the file is damaged: its checksum is " + found + ", it should be " + stated);
 }

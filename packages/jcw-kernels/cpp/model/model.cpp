@@ -270,6 +270,7 @@ void add_unit(const Safetensors& file, const Json& entry, Model& model, std::set
     infer_shapes(model, unit);
     if (unit.in.size() > kLargestTensor || unit.out.size() > kLargestTensor)
       throw FormatError("unit " + unit.name + ": its activations are too large");
+    if (unit.input_scale > 0 && model.half) throw FormatError("unit " + unit.name + ": has an input_scale in a file of precision float16");
     if (unit.input_scale > 0 && !quantizes(unit)) throw FormatError("unit " + unit.name + ": takes no input_scale");
     if (unit.weighted()) read_weights(file, unit);
     const std::string slopes = unit.name + ".weight";
@@ -288,6 +289,7 @@ Model Model::parse(std::span<const std::byte> bytes) {
   const Json program = Json::parse(required(file, "program"));
   Model model;
   model.input = input_shape(program);
+  model.half = precision_of(file) == "float16";
   std::set<std::string> names;
   std::int64_t weights = 0;
   for (const Json& entry : program.at("units").array("units")) {

@@ -73,6 +73,7 @@ Unit read_unit(const Json& entry, int known_tensors);
 
 struct Model {
   Shape input;
+  bool half = false;  // computes in half precision
   std::vector<Unit> units;
   int output = 0;
 

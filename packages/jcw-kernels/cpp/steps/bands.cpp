@@ -66,6 +66,7 @@ Bands::Bands(const Binder& binder, const Operation& o)
   row_ = out.row;
   height_ = out.height;
   channels_ = unit.in.channels;
+  pixel_bytes_ = binder.pixel_bytes();
   call_.lead = margin_of(unit).columns;
   choose_size(out, unit);
   call_.count = static_cast<int>(phases_.size());
@@ -74,11 +75,11 @@ Bands::Bands(const Binder& binder, const Operation& o)
   kernel_ = binder.kernels().split_phases;
   image_ = binder.bound().image;
   scratch_ = binder.bound().scratch;
-  binder.bound().scratch->reserve(layout_.floats());
+  binder.bound().scratch->reserve(floats_of(layout_.floats(), pixel_bytes_));
 }
 
 void Bands::choose_size(const Layout& out, const Unit& unit) {
-  const double bytes = sizeof(float) * kBlock * static_cast<double>(channels_) * call_.planes;
+  const double bytes = static_cast<double>(pixel_bytes_) * kBlock * channels_ * call_.planes;
   const int most = std::clamp(static_cast<int>(kBandBytes / bytes), 1, out.blocks());
   blocks_ = divide_up(out.blocks(), divide_up(out.blocks(), most));
   int high = 0;
@@ -96,15 +97,15 @@ Range Bands::rows(Range blocks) const {
   return {static_cast<int>(first), static_cast<int>(std::min<std::int64_t>(last + 1, height_))};
 }
 
-const float* Bands::split(Range rows, int part) const {
-  float* const out = scratch_->of(part) + layout_.lead();
+const void* Bands::split(Range rows, int part) const {
+  void* const out = after<void>(scratch_->of(part), layout_.lead(), pixel_bytes_);
   Split call = call_;
   if (!call.in) call.in = *image_;
-  call.end = call.in + readable_;
+  call.end = after(call.in, readable_, pixel_bytes_);
   call.out = out;
   call.phases = phases_.data();
   kernel_(call, rows.begin, rows.end, 0, channels_);
-  return out - (rows.begin + call.low) * row_;
+  return after(out, -(rows.begin + call.low) * row_, pixel_bytes_);
 }
 
 void Bands::check_reach(const Unit& unit, const std::vector<std::int32_t>& offsets) const {

@@ -14,7 +14,7 @@ std::vector<SplitPhase> split_phases(const Operation& o, const Shape& in);
 // The split of o.reads[0] into o.phases, without phases, output and padding.
 Split split_of(const Binder& binder, const Operation& o);
 
-// Floats that may be read from a tensor's first pixel on.
+// Pixels that may be read from a tensor's first one on.
 std::int64_t readable(const Tensor& tensor);
 
 class Bands {
@@ -41,16 +41,16 @@ class Bands {
   }
 
  private:
-  const float* split(Range rows, int part) const;
+  const void* split(Range rows, int part) const;
   Range rows(Range blocks) const;  // that hold them
   void choose_size(const Layout& out, const Unit& unit);
 
   Layout layout_;
   std::vector<SplitPhase> phases_;
   Split call_{};
-  std::int64_t readable_ = 0;  // floats from call_.in on
+  std::int64_t readable_ = 0;  // pixels from call_.in on
   std::int64_t row_ = 1;
-  int height_ = 0, channels_ = 0;
+  int height_ = 0, channels_ = 0, pixel_bytes_ = 0;
   int blocks_ = 1, rows_ = 1;  // of the largest band
   std::int64_t pixels_ = 0;    // from the begin of its first row to its end
   void (*kernel_)(const Split&, int, int, int, int) = nullptr;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <stdexcept>
+#include <type_traits>
 
 #include "steps/pack.hpp"
 #include "steps/steps.hpp"
@@ -24,9 +26,16 @@ inline Share share_of(int pixels, int groups, int wide, int part, int parts) {
 
 // Planes of a tensor as kernels address them.
 struct View {
-  float* data;
+  void* data;
   std::ptrdiff_t plane, row;
 };
+
+// The pixel, of `bytes`, that lies so many after another.
+template <class Void>
+Void* after(Void* pixel, std::int64_t count, int bytes) {
+  using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
+  return static_cast<Byte*>(pixel) + static_cast<std::ptrdiff_t>(count) * bytes;
+}
 
 class Binder {
  public:
@@ -34,6 +43,7 @@ class Binder {
 
   const Bound& bound() const { return bound_; }
   const Kernels& kernels() const { return *bound_.kernels; }
+  int pixel_bytes() const { return kernels().pixel_bytes; }
   const QuantizedKernels& quantized() const { return *bound_.quantized; }
   const Unit& unit(const Operation& o) const { return bound_.model->units[static_cast<std::size_t>(o.unit)]; }
   const Tensor& tensor(int t) const { return bound_.lowered->tensors[static_cast<std::size_t>(t)]; }
@@ -42,7 +52,7 @@ class Binder {
   View view(int t) const {
     const Tensor& info = tensor(t);
     const std::int64_t offset = bound_.plan->offset[static_cast<std::size_t>(t)];
-    float* data = info.external ? nullptr : bound_.memory + offset;
+    void* data = info.external ? nullptr : bound_.memory + offset;
     if (info.external || info.flat) return {data, static_cast<std::ptrdiff_t>(info.shape.pixels()), info.shape.width};
     return {data, static_cast<std::ptrdiff_t>(info.layout.plane), static_cast<std::ptrdiff_t>(info.layout.row)};
   }
@@ -94,6 +104,7 @@ class Binder {
 };
 
 Step make_convolution(const Binder& binder, const Operation& o);
+Step make_narrow(const Binder& binder, const Operation& o);  // the image in half precision
 Step make_quantize(const Binder& binder, const Operation& o);  // floats to whole numbers
 Step make_quantized(const Binder& binder, const Operation& o);  // a convolution of these, without density and macs
 Step make_tiled_convolution(const Binder& binder, const Operation& o);  // with Step::groupwise
@@ -106,8 +117,8 @@ double rows_cost(const Binder& binder, const Operation& o);
 Step make_rows(const Binder& binder, const Operation& o);  // without density and macs
 Step make_windowed(const Binder& binder, const Operation& o);
 // Computes rows of some channels of a depthwise convolution or pooling that is not read by offsets, from planes that lie
-// `plane` floats apart; channel 0 and pixel 0 would lie at `in`. Rows of these planes and their padding lie as `in` says.
-using FromPlanes = std::function<void(const float* in, std::ptrdiff_t plane, Range rows, Range channels)>;
+// `plane` pixels apart; channel 0 and pixel 0 would lie at `in`. Rows of these planes and their padding lie as `in` says.
+using FromPlanes = std::function<void(const void* in, std::ptrdiff_t plane, Range rows, Range channels)>;
 FromPlanes from_planes(const Binder& binder, const Operation& o, const Layout& in);
 Step make_pair(const Binder& binder, const Operation& o);  // o.first and o, group by group of channels
 Step make_linear(const Binder& binder, const Operation& o);

@@ -18,7 +18,7 @@ int input_blocks(const Unit& unit, const Layout& in, const Kernels& kernels) {
   if (unit.taps() == 1) return 1;
   const double cache = unit.stride == Pair{1, 1} ? kTileCache : kernels.tuning.strided_cache;
   const double span = kTilePixels + (unit.span().y - 1) * static_cast<double>(in.row) + unit.span().x;
-  const int blocks = static_cast<int>(span * sizeof(float) * unit.in.channels / cache + 0.5);
+  const int blocks = static_cast<int>(span * kernels.pixel_bytes * unit.in.channels / cache + 0.5);
   return std::clamp(blocks, 1, unit.in.channels);
 }
 
@@ -32,7 +32,7 @@ struct State {
   int pixel_blocks = 0;
   std::int64_t row = 1;
 
-  void compute(float* out, std::ptrdiff_t plane, Range rows, Range groups) const {
+  void compute(void* out, std::ptrdiff_t plane, Range rows, Range groups) const {
     Convolution elsewhere = call;
     elsewhere.target.out = out;
     elsewhere.target.out_plane = plane;
@@ -43,7 +43,7 @@ struct State {
   void run(int part, int parts) const {
     const Share own = share_of(pixel_blocks, packed.groups, 12, part, parts);
     if (!bands) return kernel(call, own.pixels.begin, own.pixels.end, own.groups.begin, own.groups.end);
-    bands->run(own.pixels, part, [&](Range band, const float* in) {
+    bands->run(own.pixels, part, [&](Range band, const void* in) {
       Convolution banded = call;
       banded.in = in;
       kernel(banded, band.begin, band.end, own.groups.begin, own.groups.end);
@@ -53,7 +53,7 @@ struct State {
 
 void point(Convolution& call, const Packed& packed) {
   call.offsets = packed.offsets.data();
-  call.weights = packed.weights.data();
+  call.weights = packed.pixels();
   call.starts = packed.starts.data();
   call.dense_starts = packed.dense_starts.empty() ? nullptr : packed.dense_starts.data();
   call.groups = packed.groups;
@@ -75,6 +75,7 @@ Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
     state->bands->check_reach(unit, state->packed.offsets);
   else
     binder.check_reach(o, state->packed.offsets, 0);
+  if (kernels.pixel_bytes == sizeof(Half)) state->packed.narrow();
   Step step;
   step.kernel = dense ? "dense" : "sparse";
   step.bytes = state->packed.bytes();
@@ -92,7 +93,7 @@ Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
   state->kernel = dense ? kernels.convolve_dense : kernels.convolve;
   step.run = [state](int part, int parts) { state->run(part, parts); };
   step.groupwise = {state->packed.groups, dense ? kernels.tuning.dense_channels : kGroup,
-                    [state](float* out, std::ptrdiff_t plane, Range rows, Range groups) { state->compute(out, plane, rows, groups); }};
+                    [state](void* out, std::ptrdiff_t plane, Range rows, Range groups) { state->compute(out, plane, rows, groups); }};
   return step;
 }
 

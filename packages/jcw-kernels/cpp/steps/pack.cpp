@@ -79,6 +79,12 @@ std::array<double, 16> transformed(const Unit& unit, int out, int in) {
 
 }  // namespace
 
+void Packed::narrow() {
+  halves.resize(weights.size());
+  std::transform(weights.begin(), weights.end(), halves.begin(), half_of_float);
+  weights = {};
+}
+
 Packed pack_sparse(const Unit& unit, int blocks, const Address& address) {
   Packed packed;
   packed.groups = groups_of(unit, kGroup);

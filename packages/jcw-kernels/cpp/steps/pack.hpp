@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "model/half.hpp"
 #include "model/model.hpp"
 
 namespace jcw {
@@ -18,9 +19,13 @@ using Address = std::function<std::int32_t(int channel, int tap_y, int tap_x)>;
 struct Packed {
   std::vector<std::int32_t> offsets, starts, dense_starts;
   std::vector<float> weights, bias;
+  std::vector<Half> halves;  // instead of `weights`, for kernels of half precision
   int groups = 0, blocks = 1;
 
-  double bytes() const { return static_cast<double>((offsets.size() + weights.size()) * 4); }
+  double bytes() const { return static_cast<double>((offsets.size() + weights.size()) * 4 + halves.size() * sizeof(Half)); }
+  // Weights as their kernels take them.
+  const void* pixels() const { return halves.empty() ? static_cast<const void*>(weights.data()) : halves.data(); }
+  void narrow();
 };
 
 // What sums of whole numbers are worth, one per output channel, padded to whole groups of `channels`.

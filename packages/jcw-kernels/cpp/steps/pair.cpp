@@ -16,7 +16,7 @@ struct State {
   Layout between;  // the planes of `groups` groups for the largest band
   Scratch* scratch = nullptr;
   int channels = 0, height = 0, stride = 1, padding = 0, reach = 0;
-  int in_height = 0, band_rows = 0, groups = 0;
+  int in_height = 0, band_rows = 0, groups = 0, pixel_bytes = 0;
 
   // Rows of the planes between that rows of the output read.
   Range rows_of(Range out) const {
@@ -28,32 +28,33 @@ struct State {
     in_bands({0, height}, band_rows, [&](Range out) { run_band(out, own, scratch->of(part)); });
   }
 
-  void run_band(Range out, Range own, float* memory) const {
+  void run_band(Range out, Range own, void* memory) const {
     const Range rows = rows_of(out);
     const std::int64_t first = rows.begin * between.row;
-    float* const begin = memory + between.lead() + first % kBlock;
+    void* const begin = after(memory, between.lead() + first % kBlock, pixel_bytes);
     clear(begin, memory, rows.size());
     for (int group = own.begin; group < own.end; group += groups) {
       const Range some{group, std::min(group + groups, own.end)};
       const Range c{some.begin * convolution.channels, std::min(some.end * convolution.channels, channels)};
-      float* const origin = begin - first - c.begin * between.plane;
+      void* const origin = after(begin, -first - c.begin * between.plane, pixel_bytes);
       convolution.compute(origin, between.plane, rows, some);
       depthwise(origin, between.plane, out, c);
     }
   }
 
-  void clear(float* begin, float* memory, int rows) const {
-    std::fill(memory, begin, 0.0f);
-    for (int p = 0; p < between.planes; ++p)
-      std::fill(begin + p * between.plane + rows * between.row, begin + (p + 1) * between.plane, 0.0f);
-    std::fill(begin + between.planes * between.plane, memory + between.floats() + kBlock, 0.0f);
+  void clear(void* begin, void* memory, int rows) const {
+    const auto zero = [](void* from, void* to) { std::fill(static_cast<std::byte*>(from), static_cast<std::byte*>(to), std::byte{0}); };
+    const auto pixel = [&](std::int64_t i) { return after(begin, i, pixel_bytes); };
+    zero(memory, begin);
+    for (int p = 0; p < between.planes; ++p) zero(pixel(p * between.plane + rows * between.row), pixel((p + 1) * between.plane));
+    zero(pixel(between.planes * between.plane), after(memory, between.floats() + kBlock, pixel_bytes));
   }
 };
 
 int times(double bytes, double each) { return std::max(1, static_cast<int>(bytes / each)); }
 
 void choose_sizes(State& state, const Layout& in, const Tensor& between) {
-  const double row = sizeof(float) * static_cast<double>(in.row);
+  const double row = static_cast<double>(state.pixel_bytes) * static_cast<double>(in.row);
   const int by_plane = times(kBetweenBytes, row * state.convolution.channels), by_input = times(kInputBytes, row * in.planes);
   state.band_rows = std::max(1, (std::min(by_plane, by_input) - state.reach - state.padding) / state.stride + 1);
   state.band_rows = divide_up(state.height, divide_up(state.height, state.band_rows));
@@ -78,10 +79,11 @@ Step make_pair(const Binder& binder, const Operation& o) {
   state->stride = unit.stride.y;
   state->padding = unit.padding.y;
   state->reach = unit.kernel.y - unit.padding.y;
+  state->pixel_bytes = binder.pixel_bytes();
   choose_sizes(*state, binder.tensor(first.reads[0]).layout, binder.tensor(first.write));
   state->depthwise = from_planes(binder, o, state->between);
   state->scratch = binder.bound().scratch;
-  state->scratch->reserve(state->between.floats() + kBlock);
+  state->scratch->reserve(floats_of(state->between.floats() + kBlock, state->pixel_bytes));
   step.kernel += "+depthwise";
   step.macs += static_cast<double>(unit.out.size()) * unit.taps();
   step.bytes += static_cast<double>(unit.weight.size()) * sizeof(float);

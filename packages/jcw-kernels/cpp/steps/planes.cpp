@@ -24,12 +24,13 @@ struct Copy {
   int channels;
 };
 
-// The copy of one input into the output from its float `written` on.
+// The copy of one input into the output from its pixel `written` on.
 Copy copy_of(const Binder& binder, const Operation& o, int from, std::ptrdiff_t written) {
   const Tensor& source = binder.tensor(from);
   const Shape& shape = source.shape;
   const View in = binder.view(from), out = binder.view(o.write);
-  Copy copy{from, {in.data, out.data + written, in.plane, in.row, out.plane, out.row, shape.height, shape.width}, shape.channels};
+  void* const to = after(out.data, written, binder.pixel_bytes());
+  Copy copy{from, {in.data, to, in.plane, in.row, out.plane, out.row, shape.height, shape.width}, shape.channels};
   if (!binder.tensor(o.write).flat) return copy;
   // A flattened tensor is dense, so its planes lie as those of its source do.
   copy.call.out_plane = static_cast<std::ptrdiff_t>(shape.pixels());
@@ -88,16 +89,27 @@ Step make_phases(const Binder& binder, const Operation& o) {
   call.fill = out.fill;
   Step step;
   step.kernel = "copy";
-  step.run = [call, phases = split_phases(o, in.shape), floats = readable(in), rows = out.layout.height,
-              channels = in.shape.channels, kernel = binder.kernels().split_phases,
+  step.run = [call, phases = split_phases(o, in.shape), pixels = readable(in), rows = out.layout.height,
+              channels = in.shape.channels, kernel = binder.kernels().split_phases, bytes = binder.pixel_bytes(),
               image = binder.bound().image](int part, int parts) {
     Split split = call;
     if (!split.in) split.in = *image;
-    split.end = split.in + floats;
+    split.end = after(split.in, pixels, bytes);
     split.phases = phases.data();
     split.count = static_cast<int>(phases.size());
     const Range c = slice(channels, part, parts);
     kernel(split, 0, rows, c.begin, c.end);
+  };
+  return step;
+}
+
+Step make_narrow(const Binder& binder, const Operation& o) {
+  Step step;
+  step.kernel = "copy";
+  step.run = [out = binder.view(o.write).data, kernel = binder.kernels().narrow, image = binder.bound().image,
+              pixels = binder.tensor(o.write).shape.size()](int part, int parts) {
+    const Range own = slice(whole(divide_up(pixels, kBlock)), part, parts);
+    kernel(*image, out, std::int64_t{own.begin} * kBlock, std::min(std::int64_t{own.end} * kBlock, pixels));
   };
   return step;
 }

@@ -14,8 +14,8 @@ struct Call {
   View in, out;
   Unit unit;
 
-  const float* source(int channel, int y) const { return in.data + channel * in.plane + y * in.row; }
-  float* target(int channel, int y) const { return out.data + channel * out.plane + y * out.row; }
+  const float* source(int channel, int y) const { return static_cast<const float*>(in.data) + channel * in.plane + y * in.row; }
+  float* target(int channel, int y) const { return static_cast<float*>(out.data) + channel * out.plane + y * out.row; }
 };
 
 using Body = void (*)(const Call&, Range);
@@ -169,6 +169,45 @@ Body body_of(Op op) {
   }
 }
 
+// Calls body(half, float) for the pixels of some rows of some channels, which both views hold.
+template <class Body>
+void each_pixel(const View& halves, const View& floats, Range channels, Range rows, int width, const Body& body) {
+  for (std::int64_t c = channels.begin; c < channels.end; ++c)
+    for (std::int64_t y = rows.begin; y < rows.end; ++y)
+      for (int x = 0; x < width; ++x)
+        body(static_cast<Half*>(halves.data)[c * halves.plane + y * halves.row + x],
+             static_cast<float*>(floats.data)[c * floats.plane + y * floats.row + x]);
+}
+
+// Planes of half precision as floats, in memory of their own.
+struct InFloats {
+  std::vector<float> in, out;
+  View from, to;  // what is read and written
+  Call call;
+
+  static View dense(std::vector<float>& memory, const Shape& shape) {
+    memory.resize(static_cast<std::size_t>(shape.size()));
+    return {memory.data(), static_cast<std::ptrdiff_t>(shape.pixels()), shape.width};
+  }
+
+  explicit InFloats(const Call& halves)
+      : from(halves.in), to(halves.out), call{dense(in, halves.unit.in), dense(out, halves.unit.out), halves.unit} {}
+
+  void widen(Range channels) const {
+    const Shape& shape = call.unit.in;
+    each_pixel(from, call.in, channels, {0, shape.height}, shape.width, [](Half half, float& to) { to = float_of_half(half); });
+  }
+
+  // Rows of all channels are what softmax makes.
+  void run(Body body, Range own) const {
+    body(call, own);
+    const Shape& shape = call.unit.out;
+    const bool by_rows = call.unit.op == Op::softmax;
+    each_pixel(to, call.out, by_rows ? Range{0, shape.channels} : own, by_rows ? own : Range{0, shape.height}, shape.width,
+               [](Half& half, float from) { half = half_of_float(from); });
+  }
+};
+
 }  // namespace
 
 Step make_portable(const Binder& binder, const Operation& o) {
@@ -182,6 +221,10 @@ Step make_portable(const Binder& binder, const Operation& o) {
     step.macs = step.density * static_cast<double>(unit.weights() * unit.in.pixels());
   }
   step.run = [call, body = body_of(unit.op), count](int part, int parts) { body(*call, slice(count, part, parts)); };
+  if (!binder.tensor(o.write).half) return step;
+  const auto floats = std::make_shared<InFloats>(*call);
+  step.clear = [floats, channels = unit.in.channels](int part, int parts) { floats->widen(slice(channels, part, parts)); };
+  step.run = [floats, body = body_of(unit.op), count](int part, int parts) { floats->run(body, slice(count, part, parts)); };
   return step;
 }
 

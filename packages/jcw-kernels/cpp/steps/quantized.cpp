@@ -17,7 +17,7 @@ struct State {
     kernel(call, own.pixels.begin, own.pixels.end, own.groups.begin, own.groups.end);
   }
 
-  void compute(float* out, std::ptrdiff_t plane, Range rows, Range groups) const {
+  void compute(void* out, std::ptrdiff_t plane, Range rows, Range groups) const {
     QuantizedConvolution elsewhere = call;
     elsewhere.target.out = out;
     elsewhere.target.out_plane = plane;
@@ -33,8 +33,8 @@ Step make_quantize(const Binder& binder, const Operation& o) {
   const Layout& layout = binder.tensor(o.reads[0]).layout;
   const Tensor& written = binder.tensor(o.write);
   const std::ptrdiff_t lead = static_cast<std::ptrdiff_t>(layout.lead());
-  const Quantize call{binder.view(o.reads[0]).data - lead,
-                      reinterpret_cast<std::byte*>(binder.view(o.write).data) - lead * written.bytes,
+  const Quantize call{static_cast<const float*>(binder.view(o.reads[0]).data) - lead,
+                      after(binder.view(o.write).data, -lead, written.bytes),
                       binder.rounding(unit, Activation::none)};
   Step step;
   step.kernel = "quantize";
@@ -70,7 +70,7 @@ Step make_quantized(const Binder& binder, const Operation& o) {
   step.bytes = packed.bytes();
   step.run = [state](int part, int parts) { state->run(part, parts); };
   step.groupwise = {packed.groups, kGroup,
-                    [state](float* out, std::ptrdiff_t plane, Range rows, Range groups) { state->compute(out, plane, rows, groups); }};
+                    [state](void* out, std::ptrdiff_t plane, Range rows, Range groups) { state->compute(out, plane, rows, groups); }};
   return step;
 }
 

@@ -24,7 +24,7 @@ struct State {
     const Share own = share_of(height, packed.groups, 12, part, parts);
     const Range y = own.pixels;
     if (bands)
-      return bands->run_rows(y, part, [&](Range band, const float* in) { run_band(in, band, own.groups); });
+      return bands->run_rows(y, part, [&](Range band, const void* in) { run_band(static_cast<const float*>(in), band, own.groups); });
     for (int row = y.begin; row < y.end; row += band_rows)
       run_band(call.in, {row, std::min(row + band_rows, y.end)}, own.groups);
   }
@@ -61,7 +61,7 @@ Step make_rows(const Binder& binder, const Operation& o) {
   else
     binder.check_reach(o, state->packed.offsets, 0);
   state->call = {binder.target(o, layout, unit.out.channels, nullptr, state->packed.bias.data()),
-                 state->bands ? nullptr : binder.view(o.reads[0]).data,
+                 state->bands ? nullptr : static_cast<const float*>(binder.view(o.reads[0]).data),
                  state->packed.offsets.data(),
                  state->packed.weights.data(),
                  static_cast<std::ptrdiff_t>(in.row),

@@ -17,6 +17,7 @@ bool meets(int tap, int padding, int stride, int in, int out) {
 Step make_step(const Binder& binder, const Operation& o) {
   switch (o.kind) {
     case Kind::convolution: return make_convolution(binder, o);
+    case Kind::narrow: return make_narrow(binder, o);
     case Kind::quantize: return make_quantize(binder, o);
     case Kind::windowed: return o.first.empty() ? make_windowed(binder, o) : make_pair(binder, o);
     case Kind::linear: return make_linear(binder, o);
@@ -77,6 +78,7 @@ void clear_padding(Step& step, const Binder& binder, const Operation& o, int t) 
     clear_padding(step, tensor.layout, extents(binder, o), data, !ends_rows(o, step), zero);
   };
   void* const data = binder.view(t).data;
+  if (tensor.half) return clear(static_cast<Half*>(data), half_of_float(0.0f));
   if (tensor.holds_floats()) return clear(static_cast<float*>(data), 0.0f);
   if (tensor.bytes == 1) return clear(static_cast<std::uint8_t*>(data), static_cast<std::uint8_t>(tensor.zero));
   clear(static_cast<std::int16_t*>(data), static_cast<std::int16_t>(tensor.zero));

@@ -12,11 +12,11 @@
 
 namespace jcw {
 
-// Computes rows of some groups of output channels into planes that lie `plane` floats apart; channel 0 and pixel 0 would
+// Computes rows of some groups of output channels into planes that lie `plane` pixels apart; channel 0 and pixel 0 would
 // lie at `out`, a whole number of blocks away from where memory is.
 struct Groupwise {
   int groups = 0, channels = 0;  // groups, output channels of each
-  std::function<void(float* out, std::ptrdiff_t plane, Range rows, Range groups)> compute;
+  std::function<void(void* out, std::ptrdiff_t plane, Range rows, Range groups)> compute;
 };
 
 struct Step {

@@ -106,7 +106,7 @@ std::shared_ptr<State> make_state(const Binder& binder, const Operation& o, cons
 }  // namespace
 
 FromPlanes from_planes(const Binder& binder, const Operation& o, const Layout& in) {
-  return [state = make_state(binder, o, in)](const float* planes, std::ptrdiff_t plane, Range rows, Range channels) {
+  return [state = make_state(binder, o, in)](const void* planes, std::ptrdiff_t plane, Range rows, Range channels) {
     State elsewhere{{}, {}, {}, {}, state->call, state->kernel};
     elsewhere.call.in = planes;
     elsewhere.call.in_plane = plane;

@@ -23,8 +23,8 @@ struct Tiles {
   int blocks() const { return divide_up(count(), kBlock); }
 };
 
-bool possible(const Unit& unit, const Operation& o) {
-  return unit.groups == 1 && unit.kernel == Pair{3, 3} && unit.stride == Pair{1, 1} && unit.dilation == Pair{1, 1} && o.phases.size() == 1;
+bool possible(const Unit& unit, const Operation& o, const Kernels& kernels) {
+  return kernels.winograd_points && unit.groups == 1 && unit.kernel == Pair{3, 3} && unit.stride == Pair{1, 1} && unit.dilation == Pair{1, 1} && o.phases.size() == 1;
 }
 
 // Multiply-accumulates of the dense tile that the layer takes, transforms included, over those of its direct form.
@@ -119,7 +119,7 @@ void bind(State& state, const Binder& binder, const Operation& o) {
   const Layout& out = binder.tensor(o.write).layout;
   const View in = binder.view(o.reads[0]);
   state.call.target = binder.target(o, out, unit.out.channels, nullptr, state.packed.bias.data());
-  state.call.in = in.data;
+  state.call.in = static_cast<const float*>(in.data);
   state.call.in_plane = in.plane;
   state.call.in_row = in.row;
   state.call.out_row = static_cast<std::ptrdiff_t>(out.row);
@@ -149,7 +149,7 @@ void bind_products(State& state) {
 
 bool winograd_pays(const Binder& binder, const Operation& o, double density) {
   const Unit& unit = binder.unit(o);
-  if (!possible(unit, o)) return false;
+  if (!possible(unit, o, binder.kernels())) return false;
   if (const char* forced = std::getenv("JCW_WINOGRAD")) {
     const std::string wanted = forced;
     if (wanted == "always" || wanted == "never") return wanted == "always";

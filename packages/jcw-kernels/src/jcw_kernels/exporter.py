@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from jcw_core.files import atomic
 from jcw_core.network.model import Model
-from jcw_core.protocols import WeightType
+from jcw_core.protocols import Precision, WeightType
 from jcw_kernels.calibration import calibrate
 from jcw_kernels.model_file import serialize
 
@@ -20,25 +20,36 @@ class JcwExporter:
     Args:
         weights: what they are stored as.
         images: by which layers are chosen numbers, where they are to compute with int8; (n, channels, height, width), normalised.
+        precision: what layers compute in that have no such numbers.
     """
 
     name = "jcw"
     suffix = ".jcw"
 
-    def __init__(self, weights: WeightType = "float32", images: NDArray[np.float32] | None = None) -> None:
+    def __init__(
+        self,
+        weights: WeightType = "float32",
+        images: NDArray[np.float32] | None = None,
+        precision: Precision = "float32",
+    ) -> None:
         self.weights = weights
         self._images = images
+        self._precision: Precision = precision
 
     def storing(self, weights: WeightType) -> JcwExporter:
         """The same exporter, for weights of another type."""
-        return JcwExporter(weights, self._images)
+        return JcwExporter(weights, self._images, self._precision)
 
     def calibrated(self, images: NDArray[np.float32]) -> JcwExporter:
         """The same exporter, for int8."""
         return JcwExporter(self.weights, images)
 
+    def in_half_precision(self) -> JcwExporter:
+        """The same exporter, for float16."""
+        return JcwExporter(self.weights, precision="float16")
+
     def export(self, model: Model, path: Path) -> None:
         """Write ``path`` atomically: network, architecture and only the kept weights."""
         numbers = None if self._images is None else calibrate(model, self._images)
         with atomic(path) as temporary:
-            temporary.write_bytes(serialize(model, self.weights, numbers))
+            temporary.write_bytes(serialize(model, self.weights, numbers, self._precision))

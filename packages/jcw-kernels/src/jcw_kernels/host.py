@@ -33,7 +33,7 @@ class HostOptions:
     isa: str = option("", help="instruction set to force: scalar, avx2, avx512 or neon")
     precision: Precision = option(
         "float32",
-        help='what layers are timed in; of int8 those that calibration takes, for export.precision = "int8"',
+        help="what layers are timed in, as export.precision; of int8 those that calibration takes",
     )
     layer_ms: float = option(0.3, low=0.01, high=1000, help="how long each visit to a layer repeats it")
     model_ms: float = option(20.0, low=0.01, high=10000, help="how long each visit to a model repeats it")
@@ -97,7 +97,7 @@ class HostDevice:
         return seconds
 
     def _layer_timer(self, problem: LayerProblem, rng: np.random.Generator) -> Callable[[], float]:
-        file, first = layer_file(problem, rng, int8=self.precision == "int8")
+        file, first = layer_file(problem, rng, self.precision)
         program = Program(file, threads=self._options.threads, isa=self._isa)
         duration = self._options.layer_ms / 1e3
         return partial(program.time, seconds=duration, first_layer=first)

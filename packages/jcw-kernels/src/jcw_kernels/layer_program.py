@@ -14,6 +14,7 @@ from jcw_core.errors import DeviceError
 from jcw_core.network.operations import ACTIVATIONS, CONVOLUTIONS, LAYERS
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.weight_groups import GROUP_SIZE, kept_groups, weight_groups
+from jcw_core.protocols import Precision
 from jcw_kernels.model_file import stated
 from jcw_kernels.quantization import gains
 
@@ -28,13 +29,15 @@ _WINDOW = ("kernel_size", "stride", "padding", "dilation", "output_padding")
 Tensors = dict[str, NDArray[Any]]
 
 
-def layer_file(problem: LayerProblem, rng: np.random.Generator, int8: bool = False) -> tuple[bytes, int]:
+def layer_file(
+    problem: LayerProblem, rng: np.random.Generator, precision: Precision = "float32"
+) -> tuple[bytes, int]:
     """The contents of a ``model.jcw`` for one layer with random weights, pruned to its density.
 
     Args:
         problem: what to time.
         rng: for the weights.
-        int8: as in networks whose convolutions compute with whole numbers: in those that ``calibrate`` takes.
+        precision: as in networks that compute so; of int8, in the convolutions that ``calibrate`` takes.
 
     Returns:
         the file, and the number of the layer from which on it is to be timed: those before it only make inputs.
@@ -53,7 +56,7 @@ def layer_file(problem: LayerProblem, rng: np.random.Generator, int8: bool = Fal
     for name, part in parts.items():
         layers.append(_entry(name, part, inputs) | ({"residual": residual} if part.residual else {}))
         inputs = [len(layers)]
-        if int8 and _gains(part):
+        if precision == "int8" and _gains(part):
             layers[-1] |= {"input_scale": 0.02, "input_zero": 128}
             tensors |= _numbers(name, _weights(name, part, rng))
         elif part.op in _WEIGHTED:
@@ -61,7 +64,8 @@ def layer_file(problem: LayerProblem, rng: np.random.Generator, int8: bool = Fal
         if part.op == "prelu":
             tensors[f"{name}.weight"] = np.full(part.in_channels, 0.25, np.float32)
     program = {"input": list(_input_shape(problem)), "units": layers, "output": len(layers)}
-    precision = "int8" if any("input_scale" in entry for entry in layers) else "float32"
+    if precision == "int8" and not any("input_scale" in entry for entry in layers):
+        precision = "float32"
     return save(tensors, stated({"program": json.dumps(program), "precision": precision}, tensors)), first
 
 

@@ -12,21 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from jcw_core.errors import NetworkError
+from jcw_core.errors import JcwError, NetworkError
 from jcw_core.files import safetensors_metadata
 from jcw_core.network.graph import Network
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.layers import FusedLayer, fuse
 from jcw_core.network.model import Model
 from jcw_core.network.operations import ACTIVATIONS
-from jcw_core.protocols import WeightType
+from jcw_core.protocols import Precision, WeightType
 from jcw_kernels.fold import Folded, fold
 from jcw_kernels.quantization import Numbers, Quantization, quantized
 from jcw_kernels.weight_packing import as_stored, pack
 
 FORMAT = "jcw-model/4"
 """What is written. Engines read this and all before it: version 1 states neither precision nor checksum, up to version 2
-all weights are float32, and up to version 3 all layers compute with floats."""
+all weights are float32, and up to version 3 all layers compute with
+floats. Those before float16 refuse it by its name."""
 
 IMAGES = "images"
 """The key of the metadata that says how image files become the input; a model runs without."""
@@ -38,7 +39,10 @@ _ATTRIBUTES = (
 
 
 def serialize(
-    model: Model, weights: WeightType = "float32", quantization: Quantization | None = None
+    model: Model,
+    weights: WeightType = "float32",
+    quantization: Quantization | None = None,
+    precision: Precision = "float32",
 ) -> bytes:
     """The contents of a ``model.jcw``: what the engine loads, here or on a device.
 
@@ -47,15 +51,17 @@ def serialize(
         weights: what they are stored as. ``"float16"`` halves the file; biases stay float32, and so do the weights of a
             layer that would lose more than rounding.
         quantization: the numbers that layers read which compute with whole ones; their weights are stored as int8.
+        precision: what all layers compute in; ``"int8"`` is what ``quantization`` makes of some.
 
     Raises:
+        JcwError: ``precision`` and ``quantization`` say different things.
         NetworkError: the name of a layer cannot stand in a file.
     """
     quantization = quantization or {}
     metadata = {
         "network": model.network.to_json(),
         "program": json.dumps(program_of(model.network, quantization)),
-        "precision": "int8" if quantization else "float32",
+        "precision": _precision(precision, quantization),
     }
     if model.architecture is not None:
         metadata["architecture"] = json.dumps(model.architecture.to_dict())
@@ -72,6 +78,15 @@ def serialize(
         if layer.node.op == "prelu":
             tensors[f"{layer.name}.weight"] = model.weights[f"{layer.name}.weight"]
     return _sorted_header(save(tensors, stated(metadata, tensors)))
+
+
+def _precision(asked: Precision, quantization: Quantization) -> Precision:
+    """What a file states."""
+    if quantization and asked == "float16":
+        raise JcwError("precision is 'float16', but quantization asks for int8; leave one of them out")
+    if asked == "int8" and not quantization:
+        raise JcwError("precision is 'int8' without quantization; give the numbers that calibrate chooses")
+    return "int8" if quantization else asked
 
 
 def stated(metadata: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from jcw_core.errors import DeviceError, FormatError, JcwError
 from jcw_core.files import atomic
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.model import Model
-from jcw_core.protocols import WeightType
+from jcw_core.protocols import Precision, WeightType
 from jcw_core.shown import count_of
 from jcw_kernels._engine import Engine
 from jcw_kernels.model_file import images_of, random_input, serialize
@@ -215,6 +215,7 @@ def compile_model(
     isa: str = "",
     weights: WeightType = "float32",
     quantization: Quantization | None = None,
+    precision: Precision = "float32",
 ) -> Program:
     """Fold, fuse and pack ``model`` into a program.
 
@@ -224,8 +225,11 @@ def compile_model(
         weights: what they are stored as; ``"float16"`` halves the file, and the program computes with what is in it.
         quantization: the numbers that layers read which are to compute with whole ones, as ``calibrate`` chooses
             them.
+        precision: ``"float16"`` has all layers compute in half precision, twice as fast where a processor has ARMv8.2's
+            extension FP16 and slowly elsewhere. Values beyond 65504 become infinite. Sums of more than 64 products are added
+            up in float32. ``"int8"`` is what ``quantization`` makes of layers.
     """
-    return Program(serialize(model, weights, quantization), threads=threads, isa=isa)
+    return Program(serialize(model, weights, quantization, precision), threads=threads, isa=isa)
 
 
 def load(path: Path | str, *, threads: int = 1, isa: str = "") -> Program:

@@ -6,7 +6,15 @@ Only types stand here; see ``jcw_core.hookspecs`` for when each hook is called.
 from jcw_core.protocols.datasets import Augmented, Augmenting, Dataset, DatasetPlugin, Normalised, Resized
 from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin, HasPrecision, TimesLayers
 from jcw_core.protocols.importance import Importance
-from jcw_core.protocols.models import Backbone, Exporter, Precision, Quantizes, StoresWeights, WeightType
+from jcw_core.protocols.models import (
+    Backbone,
+    ComputesHalf,
+    Exporter,
+    Precision,
+    Quantizes,
+    StoresWeights,
+    WeightType,
+)
 from jcw_core.protocols.planning import Advising, Checking, Costed, Ending, Planning, Scaling, Showing
 from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run, Summarizing
 from jcw_core.protocols.search import Evaluator, Exact, Reevaluating, Selection
@@ -19,6 +27,7 @@ __all__ = [
     "Backbone",
     "Checking",
     "Closable",
+    "ComputesHalf",
     "Configured",
     "Costed",
     "Dataset",

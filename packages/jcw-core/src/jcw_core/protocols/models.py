@@ -63,8 +63,16 @@ class StoresWeights(Exporter, Protocol):
         """An exporter that stores them as ``weights``."""
 
 
-Precision = Literal["float32", "int8"]
+Precision = Literal["float32", "float16", "int8"]
 """What a runtime computes with."""
+
+
+@runtime_checkable
+class ComputesHalf(Exporter, Protocol):
+    """An exporter whose files may have their runtime compute in half precision."""
+
+    def in_half_precision(self) -> Exporter:
+        """An exporter of models that compute in float16."""
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from jcw_core.errors import RecipeError
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.normalisation import with_normalisation
 from jcw_core.options import option
-from jcw_core.protocols import Precision, Quantizes, Resized, StoresWeights, WeightType
+from jcw_core.protocols import ComputesHalf, Precision, Quantizes, Resized, StoresWeights, WeightType
 from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, write_exports
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ class ExportOptions:
     )
     precision: Precision = option(
         "float32",
-        help="what the files compute with, in formats that leave a choice: int8 is faster where windows are larger than a pixel",
+        help="what the files compute with, in formats that leave a choice: int8 is faster where windows are larger than a pixel, "
+        "float16 on ARM processors with FP16",
     )
     calibration_images: int = option(
         256, low=1, high=100_000, help="training images, without labels, by which numbers of int8 are chosen"
@@ -64,7 +65,7 @@ class ExportStage:
         """Export; returns the files."""
         from jcw_core.formats.safetensors_file import load_model
 
-        exporters = _calibrated(run, _exporters(run))
+        exporters = _computing(run, _exporters(run))
         models, images = ChosenModel.read_all(run.path(MODELS)), image_input(run)
         files: dict[str, dict[str, str]] = {}
         for done, chosen in enumerate(models, start=1):
@@ -83,7 +84,7 @@ def _exporters(run: Run) -> list[Exporter]:
     """What writes the files, in the order of the recipe."""
     options = run.options(ExportOptions)
     exporters = [run.registry.exporters[name] for name in options.formats]
-    if options.precision == "int8" and not any(isinstance(exporter, Quantizes) for exporter in exporters):
+    if options.precision != "float32" and not any(_computes(e, options.precision) for e in exporters):
         raise RecipeError(
             f"export.precision is {options.precision!r}, but none of the formats {', '.join(options.formats)} computes so; "
             f"add 'jcw' to export.formats or leave export.precision out"
@@ -98,11 +99,17 @@ def _exporters(run: Run) -> list[Exporter]:
     return [e.storing(options.weights) if isinstance(e, StoresWeights) else e for e in exporters]
 
 
-def _calibrated(run: Run, exporters: Sequence[Exporter]) -> Sequence[Exporter]:
+def _computes(exporter: Exporter, precision: Precision) -> bool:
+    return isinstance(exporter, Quantizes) if precision == "int8" else isinstance(exporter, ComputesHalf)
+
+
+def _computing(run: Run, exporters: Sequence[Exporter]) -> Sequence[Exporter]:
     """Those that write files which compute as the recipe asks for."""
     options = run.options(ExportOptions)
     if options.precision == "float32":
         return exporters
+    if options.precision == "float16":
+        return [e.in_half_precision() if isinstance(e, ComputesHalf) else e for e in exporters]
     data = run.dataset("training")
     drawn = np.random.default_rng(run.recipe.run.seed).permutation(len(data))[: options.calibration_images]
     pixels = data.images(np.sort(drawn))
