@@ -88,11 +88,21 @@ def test_the_same_layers_are_timed_in_int8_as_here(
     assert all(seconds > 0 for seconds in timed["seconds"])
     expected = []
     for problem in problems:
-        file, _ = program_of(problem, rng, int8=True)
+        file, _ = program_of(problem, rng, "int8")
         steps = Program(file, isa=isa).profile(rounds=1)
         expected.append(any(step.kernel.startswith("int8") for step in steps))
     assert ["int8" in kernels for kernels in about["kernels"]] == expected
     assert expected[-2:] == [True, False]
+
+
+def test_every_kind_of_layer_is_timed_in_half_precision(program: str, isa: str, tmp_path: Path) -> None:
+    file = layer_file(tmp_path / "layers", *PROBLEMS)
+    options = ["--precision", "float16", "--isa", isa, "--visit-ms", 0.01]
+    about, timed = answer(program, "layers", file, *options)
+    assert all(seconds > 0 for seconds in timed["seconds"])
+    for problem, macs in zip(PROBLEMS, about["macs"], strict=True):
+        if problem.macs:
+            assert macs == pytest.approx(problem.macs, abs=rounding(problem))
 
 
 def test_kernel_names_leave_copies_out(program: str, tmp_path: Path) -> None:
@@ -205,7 +215,7 @@ def test_refuses_what_is_no_second_convolution(program: str, then: object, tmp_p
         (["run", "/"], "/: cannot be read"),
         (["layers", "/"], "/: cannot be read"),
         (["describe", "--isa", "sse"], "'sse' is not available"),
-        (["describe", "--precision", "int4"], "--precision is 'int4', expected float32 or int8"),
+        (["describe", "--precision", "int4"], "--precision is 'int4', expected float32, float16 or int8"),
     ],
 )
 def test_says_what_is_wrong_with_its_arguments(program: str, arguments: list[str], problem: str) -> None:

@@ -17,7 +17,7 @@
 //       little-endian), one model's outputs are written to the file --output, and nothing is timed.
 //
 // Options: --rounds N (default 1), --visit-ms X (how long a visit repeats a layer, default 1, or a model, default
-// 20), --threads N, --isa NAME, --precision int8 (of layers, as in a model of that precision), --once (one cold pass over
+// 20), --threads N, --isa NAME, --precision NAME (of layers, as in a model of that precision), --once (one cold pass over
 // everything, for counting instructions).
 // Exit status: 0, or 2 with one line on standard error.
 #include <algorithm>
@@ -106,7 +106,7 @@ void print_layers(const Batch& batch, std::size_t first) {
 // Fills the layer's place, which stays null when the machine cannot hold it. Returns the bytes that it takes.
 std::int64_t prepare(const std::string& line, std::size_t number, std::unique_ptr<jcw::Timed>& place,
                      const jcw::Options& options) try {
-  jcw::Layer layer = jcw::parse_layer(line, options.int8);
+  jcw::Layer layer = jcw::parse_layer(line, options.precision);
   const std::int64_t weights = layer.weight_bytes();
   place = std::make_unique<jcw::Timed>(bind(std::move(layer.model), options), layer.unit);
   return weights + place->program().memory_floats() * static_cast<std::int64_t>(sizeof(float));

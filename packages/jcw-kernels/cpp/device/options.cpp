@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: jcw-device describe | layers FILE | run MODEL... [--input FILE --output FILE] "
-    "[--rounds N] [--visit-ms X] [--threads N] [--isa NAME] [--precision float32|int8] [--once]";
+    "[--rounds N] [--visit-ms X] [--threads N] [--isa NAME] [--precision float32|float16|int8] [--once]";
 
 template <class Number>
 Number number(const std::string& option, const std::string& text, Number low, Number high) {
@@ -22,9 +22,9 @@ Number number(const std::string& option, const std::string& text, Number low, Nu
   return value;
 }
 
-bool is_int8(const std::string& precision) {
-  if (precision != "float32" && precision != "int8") throw UsageError("--precision is '" + precision + "', expected float32 or int8");
-  return precision == "int8";
+const std::string& checked_precision(const std::string& word) {
+  if (word == "float32" || word == "float16" || word == "int8") return word;
+  throw UsageError("--precision is '" + word + "', expected float32, float16 or int8");
 }
 
 void set(Options& options, const std::string& name, const std::string& value) {
@@ -32,7 +32,7 @@ void set(Options& options, const std::string& name, const std::string& value) {
   else if (name == "--threads") options.threads = number(name, value, 1, 256);
   else if (name == "--visit-ms") options.visit_ms = number(name, value, 0.001, 1e6);
   else if (name == "--isa") options.isa = value;
-  else if (name == "--precision") options.int8 = is_int8(value);
+  else if (name == "--precision") options.precision = checked_precision(value);
   else if (name == "--input") options.input = value;
   else if (name == "--output") options.output = value;
   else throw UsageError("unknown option " + name + "; " + kUsage);

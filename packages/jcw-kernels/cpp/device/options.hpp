@@ -12,7 +12,7 @@ struct Options {
   std::string isa, input, output;
   int threads = 1, rounds = 1;
   double visit_ms = 0;  // 0: what fits the command
-  bool int8 = false;    // of layers
+  std::string precision = "float32";  // of layers
   bool once = false;
 };
 

@@ -191,11 +191,13 @@ void check_second(const Json& problem, const Unit& first, const Json& then, cons
     throw FormatError("then does not read what the layer makes");
 }
 
-Layer build(const Json& problem, bool int8) {
+Layer build(const Json& problem, const std::string& precision) {
   problem.object("a layer problem");
   const std::string op = problem.at("op").text("op");
+  const bool int8 = precision == "int8";
   Layer layer;
   Model& model = layer.model;
+  model.half = precision == "float16";
   model.input = {size_of(problem, "in_channels"), size_of(problem, "in_height"), size_of(problem, "in_width")};
   Unit unit = unit_of(problem, "layer");
   check_channels(problem, op, model.input, unit);
@@ -235,6 +237,6 @@ std::int64_t Layer::weight_bytes() const {
   return 8 * kept;  // each with its share of an offset, and room for packing
 }
 
-Layer parse_layer(const std::string& line, bool int8) { return build(Json::parse(line), int8); }
+Layer parse_layer(const std::string& line, const std::string& precision) { return build(Json::parse(line), precision); }
 
 }  // namespace jcw

@@ -17,8 +17,9 @@ struct Layer {
 };
 
 // Reads a JSON object with the fields of jcw_core.network.problem.LayerProblem, and gives the layer random
-// weights pruned to its density; with `int8` as in a network whose convolutions compute with whole numbers where that gains. Fields that are left out have the defaults of that class. Throws FormatError, also for
+// weights pruned to its density. Precision "float16" is as in a network that computes so, "int8" as in one whose convolutions
+// compute with whole numbers where that gains. Fields that are left out have the defaults of that class. Throws FormatError, also for
 // what that class refuses.
-Layer parse_layer(const std::string& line, bool int8);
+Layer parse_layer(const std::string& line, const std::string& precision);
 
 }  // namespace jcw

@@ -39,7 +39,7 @@ class AdbOptions:
     isa: str = option("", help="instruction set to force")
     precision: Precision = option(
         "float32",
-        help='what layers are timed in; of int8 those that calibration takes, for export.precision = "int8"',
+        help="what layers are timed in, as export.precision; of int8 those that calibration takes",
     )
 
 

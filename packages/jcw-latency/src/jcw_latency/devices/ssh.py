@@ -32,7 +32,7 @@ class SshOptions:
     isa: str = option("", help="instruction set to force")
     precision: Precision = option(
         "float32",
-        help='what layers are timed in; of int8 those that calibration takes, for export.precision = "int8"',
+        help="what layers are timed in, as export.precision; of int8 those that calibration takes",
     )
     connect_seconds: int = option(15, low=1, high=3600, help="patience for a host that does not answer")
 
