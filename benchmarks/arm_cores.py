@@ -72,6 +72,6 @@ CORES = {
     "cortex-a76": Core(
         "Cortex-A76", "neoverse-n1", "neoverse-n1", 2.4e9, 2.0, 2, 11, 20,
         (Level(256, 4), Level(1024, 8, 9, 4), Level(2048, 16, 31, 8), Level(0, 0, 278, 12)),
-        ("float32", "int8"), ("neon", "dotprod"),
+        ("float32", "float16", "int8"), ("neon", "half_neon", "dotprod"),
     ),
 }  # fmt: skip

@@ -23,6 +23,10 @@ def networks():
         yield from filter(None, importlib.import_module("networks_figure").summary(one).splitlines())
 
 
+def wasm():
+    yield from importlib.import_module("wasm").summary(read("wasm")["comparisons"]).splitlines()
+
+
 def threads():
     for row in read("threads")["rows"]:
         low, high = row["speedup_quartiles"]
@@ -72,7 +76,7 @@ def training():
     )
 
 
-@pytest.mark.parametrize("rows", [networks, threads, layers, arm_model, latency, selection, training])
+@pytest.mark.parametrize("rows", [networks, wasm, threads, layers, arm_model, latency, selection, training])
 def test_the_page_has_every_row(rows):
     expected = list(rows())
     assert expected
