@@ -103,6 +103,11 @@ def test_what_ends_by_itself_leaves_the_rest_of_a_time(tmp_path: Path, time: int
     assert "more than" not in _in_words(found)
 
 
+def test_of_what_does_not_run_nothing_is_said(tmp_path: Path) -> None:
+    found = cut_to_time(opened(tmp_path, "100 s", ends=25), "wait", {})
+    assert _in_words(found) == "wait at most 25 s, as a share of run.time"
+
+
 def test_what_takes_more_than_the_time_by_itself_is_said(tmp_path: Path) -> None:
     found = cut_to_time(opened(tmp_path, "50 s", ends=60.0), "last", {})
     assert found.context.options(Work) == Work(epochs=1, population=2)

@@ -25,6 +25,7 @@ from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.fidelity.verdict import judge
 from jcw_latency.profiling import networks as network_runs
 from jcw_latency.profiling import reference
+from jcw_latency.profiling.grid import make_plan
 from jcw_latency.profiling.time_allowed import ENDED_AFTER, TimeAllowed
 from jcw_latency.stages import ProfileStage
 
@@ -81,15 +82,37 @@ def least(network: Network, folder: Path, **changes: Any) -> float:
     return profiled(network, folder, 0.0, **changes)[0].now
 
 
-@pytest.mark.parametrize("adaptive", [False, True])
-def test_a_profile_that_has_the_time_is_as_one_without(
-    network: Network, tmp_path: Path, adaptive: bool
-) -> None:
-    whole, expected, _ = profiled(network, tmp_path, None, adaptive=adaptive)
-    _, table, told = profiled(network, tmp_path, whole.now + 1, adaptive=adaptive)
+def test_a_profile_that_has_the_time_is_as_one_without(network: Network, tmp_path: Path) -> None:
+    whole, expected, _ = profiled(network, tmp_path, None, adaptive=True)
+    _, table, told = profiled(network, tmp_path, whole.now + 1, adaptive=True)
     assert not [event for event in told if not event.total]
     assert {**table.settings, "seconds": 0} == {**expected.settings, "seconds": 0}
     assert_same_times(table, expected)
+
+
+def test_full_grids_that_have_the_time_have_all_of_their_points(network: Network, tmp_path: Path) -> None:
+    whole, expected, _ = profiled(network, tmp_path, None)
+    _, table, told = profiled(network, tmp_path, 2 * whole.now)
+    assert not [event for event in told if not event.total]
+    assert table.settings["grid"] == "4 widths, 5 densities, even"
+    assert [dict(grid.axes) for grid in table.grids] == [dict(grid.axes) for grid in expected.grids]
+    assert min(grid.rounds[grid.ms > 0].min() for grid in table.grids) >= 6
+
+
+def test_full_grids_of_which_no_sweep_fits_are_refined_from_coarse_ones(
+    network: Network, tmp_path: Path
+) -> None:
+    changes = {"widths": 16, "densities": 20}
+    shortest, table, told = profiled(network, tmp_path, 0.0, **changes)
+    assert table.settings["grid"] == "adaptive"
+    assert " points of coarser grids timed 3 times" in told[-1].detail
+    seconds = 3 * shortest.now
+    device, finer, told = profiled(network, tmp_path, seconds, **changes)
+    assert device.now <= seconds + device.longest
+    assert finer.settings["points"] > table.settings["points"]
+    # Of the full grids not one batch was begun.
+    sizes = {event.total for event in told if event.unit == "point"}
+    assert max(sizes) < len(make_plan(network, widths=16, densities=20, step=4).problems)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.6])
@@ -114,13 +137,14 @@ def test_the_line_says_what_was_reached(
     network: Network, tmp_path: Path, exported: list[Architecture], seconds: float, times: str
 ) -> None:
     _, table, told = profiled(network, tmp_path, seconds)
-    line = f"ends after its .* with what it has: (.*) timed ({times}), (\\d+) of {COUNT} networks run whole"
+    line = f"ends after its .* with what it has: (.*?)( of coarser grids)? timed ({times}), (\\d+) of {COUNT} networks run whole"
     assert (found := re.fullmatch(line, told[-1].detail)) is not None
     timed = np.concatenate([grid.rounds[grid.ms > 0] for grid in table.grids])
-    assert set(map(int, re.findall(r"\d+", found[2]))) == {timed.min(), timed.max()}
+    assert set(map(int, re.findall(r"\d+", found[3]))) == {timed.min(), timed.max()}
     assert found[1] == f"{table.settings['points']} points"
+    assert bool(found[2]) == (table.settings["grid"] == "adaptive") == (seconds == 0)
     # With every five runs the network itself.
-    assert int(found[3]) == len(exported) * 5 / 6 >= 10
+    assert int(found[4]) == len(exported) * 5 / 6 >= 10
 
 
 def test_what_interrupted_attempts_took_counts(network: Network, tmp_path: Path) -> None:

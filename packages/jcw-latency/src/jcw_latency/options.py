@@ -49,8 +49,8 @@ class LatencyOptions:
         None,
         low=1.0,
         high=1e6,
-        help="time after which a profile ends with what it has, once every point has been timed; by default a quarter "
-        "of run.time, and without that as long as points need",
+        help="time after which a profile ends with what it has, once every point, of coarser grids if need be, has been "
+        "timed; by default a quarter of run.time, and without that as long as points need",
     )
     timeout: float = option(
         600.0, low=1.0, high=1e6, help="seconds after which a silent device counts as hung"

@@ -122,8 +122,10 @@ def _in_words(limit: TimeLimit) -> str:
     """What a time limit came to."""
     from jcw_core.shown import duration
 
-    time = f"trainings and search take about {duration(limit.seconds)} here"
-    time += "".join(f", {name} at most {duration(seconds)}" for name, seconds in limit.ends.items())
+    ends = [f"{name} at most {duration(seconds)}" for name, seconds in limit.ends.items()]
+    if not limit.seconds and ends:  # as of a run that ends before them
+        return f"{', '.join(ends)}, as a share of run.time"
+    time = ", ".join([f"trainings and search take about {duration(limit.seconds)} here", *ends])
     wanted, seconds = limit.context.recipe.run, limit.seconds + sum(limit.ends.values())
     if wanted.seconds is not None and seconds > wanted.seconds:
         time += f", more than run.time = {wanted.time}, as nothing can be cut further"

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from jcw_core.errors import DeviceError, NetworkError
+from jcw_core.errors import NetworkError
 from jcw_core.logs import logger
 from jcw_core.network.graph import Network
-from jcw_core.network.problem import LayerProblem
-from jcw_core.network.problem_text import describe
 from jcw_core.network.weight_groups import GROUP_SIZE
-from jcw_core.protocols import Device, Progress
+from jcw_core.protocols import Device
 from jcw_core.shown import count_of
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.options import LatencyOptions
@@ -24,18 +21,15 @@ from jcw_latency.profiling.checkpoint import ProfileCheckpoint
 from jcw_latency.profiling.convergence import Convergence
 from jcw_latency.profiling.grid import Plan, distinct_layers, make_plan, measured_grids, plan_of
 from jcw_latency.profiling.progress import Notify, ignore
-from jcw_latency.profiling.reference import Indices, Reference, batches
-from jcw_latency.profiling.samples import Samples
+from jcw_latency.profiling.sweeps import Sweeps
 from jcw_latency.profiling.time_allowed import TimeAllowed
 from jcw_latency.table.table import LatencyTable
 from jcw_latency.table.text import unprintable
 
 _log = logger(__name__)
 
-_ROUNDS = 3
-"""Rounds of one timed batch. More would be cheaper, but a batch's rounds share whatever disturbs them."""
-_RETRIES = 0.25
-"""Share of a sweep's batches that are repeated at most because the machine was busy."""
+_SPARE = 2
+"""By how much the first sweep of full grids must be expected to take less than the time that is left."""
 
 
 def profile(
@@ -111,14 +105,12 @@ class LayerProfiler:
             )
         if (problem := unprintable([network.name, *(node.name for node in network)])) is not None:
             raise NetworkError(f"a name in the network cannot stand in a latency table: {problem}; rename it")
-        self._network, self._device, self._options, self._kept = network, device, options, kept
-        self._notify, self._between = notify, between
+        self._network, self._device, self._options = network, device, options
         self._allowed = allowed or TimeAllowed()
-        self._reference = Reference(layers, options.busy)
-        self._convergence = Convergence(plan_of({}), Samples(0, options.rounds), options)
-        self._keys: Sequence[int] = ()
-        self._done_before: float | None = None
-        self._is_cut = False
+        self._sweeps = Sweeps(
+            layers, device, options, kept, notify=notify, between=between, allowed=self._allowed
+        )
+        self._is_coarser = False
 
     def table(self, rng: np.random.Generator, step: int) -> LatencyTable:
         """Time all that the options ask for. Raises as ``profile``."""
@@ -126,17 +118,14 @@ class LayerProfiler:
         if options.adaptive:
             self._refine(step, rng)
         else:
-            self._run(
-                make_plan(
-                    self._network,
-                    widths=options.widths,
-                    densities=options.densities,
-                    step=step,
-                    placement=options.placement,
-                ),
-                rng,
-            )
-        grids = measured_grids(self._convergence.plan, self._convergence.samples)
+            plan = make_plan(
+                self._network, widths=options.widths, densities=options.densities, step=step, placement=options.placement
+            )  # fmt: skip
+            if self._allowed.seconds is None:
+                self._sweeps.run(plan, rng)
+            else:
+                self._run_in_time(plan, step, rng)
+        grids = measured_grids(self._sweeps.convergence.plan, self._sweeps.convergence.samples)
         settings = self._settings(round(time.monotonic() - started, 1))
         _log.info(
             "measured %s on %s: %d layers, %d points",
@@ -147,104 +136,57 @@ class LayerProfiler:
     @property
     def reached(self) -> tuple[str, ...]:
         """How far the points came, in words, if time cut the profile short; nothing if it did not."""
-        if not self._is_cut:
+        if not self._sweeps.is_cut:
             return ()
-        taken = self._convergence.samples.taken
+        taken = self._sweeps.convergence.samples.taken
         least, most = int(taken.min()), int(taken.max())
         times = count_of(most, "time") if least == most else f"{least} to {most} times"
-        return (f"{count_of(len(taken), 'point')} timed {times}",)
+        where = " of coarser grids" if self._is_coarser else ""
+        return (f"{count_of(len(taken), 'point')}{where} timed {times}",)
 
     def _settings(self, seconds: float) -> dict[str, object]:
-        options, found = self._options, self._convergence
+        options, found = self._options, self._sweeps.convergence
         full = f"{options.widths} widths, {options.densities} densities, {options.placement}"
         return {
-            "grid": "adaptive" if options.adaptive else full,
+            "grid": "adaptive" if options.adaptive or self._is_coarser else full,
             "tolerance": options.tolerance,
             "points": len(found.plan.problems),
             "rounds": int(found.samples.counts.sum()),
             "seconds": seconds,
             "uncertain": int(found.uncertain().sum()),
             "not_monotone": int(found.not_monotone().sum()),
-            "drift": round(self._reference.drift, 4),
-            "disturbed_visits": self._reference.disturbed,
+            "drift": round(self._sweeps.reference.drift, 4),
+            "disturbed_visits": self._sweeps.reference.disturbed,
         }
 
-    def _refine(self, step: int, rng: np.random.Generator) -> None:
+    def _run_in_time(self, plan: Plan, step: int, rng: np.random.Generator) -> None:
+        """Measure full grids where the time is enough for a sweep, as coarse ones tell; else refine those as long as it lasts."""
+        coarse, left = plan_of(coarse_axes(self._network, step)), self._allowed.left
+        untimed = self._sweeps.untimed(coarse)
+        self._sweeps.run(coarse, rng, is_first=True)
+        before, each = self._sweeps.convergence, (left - self._allowed.left) / max(untimed, 1)
+        is_enough = _SPARE * each * self._sweeps.untimed(plan) <= self._allowed.left
+        if not (is_enough and self._sweeps.run(plan, rng, before)):
+            self._refine(step, rng, before)
+            self._is_coarser = True
+
+    def _refine(self, step: int, rng: np.random.Generator, before: Convergence | None = None) -> None:
         """Measure coarse grids and split their cells until the probes in them are predicted well enough."""
         axes = coarse_axes(self._network, step)
-        before: Convergence | None = None
         while True:
             held_out = probes(axes, step)
             plan = plan_of(axes, [probe.problem for probe in held_out])
-            self._run(plan, rng, is_needed=before is None)
-            if before is not None and not self._convergence.samples.taken.all():
-                self._convergence = before  # finer grids would have gaps
+            if not self._sweeps.run(plan, rng, before):
                 return
-            places, samples = list(plan.probes), self._convergence.samples
+            places, samples = list(plan.probes), self._sweeps.convergence.samples
             median = samples.quantiles()[1, places] * 1e3
             # What the noise of a probe explains does not call for a finer grid, nor does what a network would not notice.
-            allowed_s = self._convergence.interpolation_tolerance() + samples.half_widths()
+            allowed_s = self._sweeps.convergence.interpolation_tolerance() + samples.half_widths()
             grids = measured_grids(plan, samples)
             better = refined(axes, grids, held_out, median, allowed_s[places] * 1e3)
             if better == axes:
                 return
             if self._allowed.is_over:
-                self._is_cut = True
+                self._sweeps.is_cut = True
                 return
-            axes, before = better, self._convergence
-
-    def _run(self, plan: Plan, rng: np.random.Generator, *, is_needed: bool = True) -> None:
-        """Time a plan's problems, as far as an earlier plan or profile has not.
-
-        When the time is over it ends; if there is no table without the plan (``is_needed``), not before each has been timed.
-        """
-        self._keys = self._kept.point_keys(plan.problems)
-        samples = self._kept.samples("point", self._keys, self._options.rounds)
-        self._convergence = Convergence(plan, samples, self._options)
-        sweep = 0
-        while (which := self._convergence.needs_more_rounds()).size and not self._may_end(is_needed):
-            sweep += 1
-            queue = deque(batches(rng.permutation(which), plan.problems))
-            self._sweep(queue, f"sweep {sweep}", is_needed)
-            self._refuse_failures()
-        self._is_cut = which.size > 0
-
-    def _may_end(self, is_needed: bool) -> bool:
-        return self._allowed.is_over and (not is_needed or bool(self._convergence.samples.taken.all()))
-
-    def _sweep(self, queue: deque[Indices], detail: str, is_needed: bool) -> None:
-        before = self._done_before = (
-            self._convergence.done if self._done_before is None else self._done_before
-        )
-        done, total = 0, sum(map(len, queue))
-        retries = int(_RETRIES * len(queue)) + 1
-        while queue and not self._may_end(is_needed):
-            batch = queue.popleft()
-            seconds = self._reference.time_with(self._device, *self._wanted(batch))
-            if self._reference.is_disturbed and retries and not self._allowed.is_over:
-                retries -= 1
-                self._reference.disturbed += 1
-                queue.append(batch)
-                continue
-            self._convergence.samples.add(batch, seconds)
-            self._kept.keep("point", self._keys, self._convergence.samples, batch)
-            done += len(batch)
-            self._notify(Progress("profile", "point", done, total, detail))
-            self._between((self._convergence.done - before) / max(1 - before, 1e-9))
-            self._kept.save_if_due()
-
-    def _wanted(self, batch: Indices) -> tuple[list[LayerProblem], int]:
-        """The problems of a batch, and the rounds that it is timed for: never more than its points may have."""
-        found = self._convergence
-        rounds = min(_ROUNDS, int(self._options.rounds - found.samples.taken[batch].min()))
-        return [found.plan.problems[i] for i in batch], rounds
-
-    def _refuse_failures(self) -> None:
-        found = self._convergence
-        failed = np.flatnonzero((found.samples.counts == 0) & (found.samples.taken > 0))
-        if failed.size:
-            first = found.plan.problems[failed[0]]
-            raise DeviceError(
-                f"device {self._device.info.name!r} could not time {describe(first)} (density {first.density:g}), "
-                f"nor {failed.size - 1} other points; this network cannot be profiled on it"
-            )
+            axes, before = better, self._sweeps.convergence

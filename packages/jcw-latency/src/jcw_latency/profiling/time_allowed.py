@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from jcw_core.protocols import Progress
 from jcw_core.shown import duration
@@ -34,9 +35,14 @@ class TimeAllowed:
         object.__setattr__(self, "began", self.clock())
 
     @property
+    def left(self) -> float:
+        """Seconds; below 0 when they are spent."""
+        return inf if self.seconds is None else self.seconds - self.spent - (self.clock() - self.began)
+
+    @property
     def is_over(self) -> bool:
         """True from when the time is spent."""
-        return self.seconds is not None and self.spent + self.clock() - self.began >= self.seconds
+        return self.left <= 0
 
     def ended(self, table: LatencyTable, reached: Sequence[str], notify: Notify) -> LatencyTable:
         """Tell the user in a line that a profile ended early, and note it in its table.
