@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.protocols import DeviceInfo
 from jcw_latency.devices.guarded import GuardedDevice
 from jcw_latency.devices.remote import RemoteDevice
+from jcw_latency.devices.ssh import SshOptions
 
 PROBLEMS = [LayerProblem("conv2d", 4, 8, 8, 4), LayerProblem("conv2d", 4, 8, 8, 8)]
 
@@ -96,8 +96,7 @@ class Teller:
 
 
 def remote(printed: str) -> RemoteDevice:
-    options = SimpleNamespace(program=Path(__file__), folder="f", core=-1, launcher="", threads=1, isa="")
-    return RemoteDevice("ssh", Teller(printed), options)
+    return RemoteDevice("ssh", Teller(printed), SshOptions(host="h", program=Path(__file__), folder="f"))
 
 
 GOOD = {"first": 0, "round": 0, "seconds": [1, None]}
