@@ -35,7 +35,8 @@ def test_a_log_has_no_line_for_each_of_many_short_parts() -> None:
             progress.jcw_progress(Progress("profile", "point", 3, 3, f"sweep {sweep}"))
         progress.jcw_progress(Progress("profile", "network", 3, 3))
         progress.jcw_progress(Progress("measure", "network", 3, 3))
-    assert written.getvalue().splitlines() == [
+    # Some versions of rich end with an empty line.
+    assert written.getvalue().rstrip().splitlines() == [
         "  profile: 3/3 point  sweep 0",
         "  profile: 3/3 network",
         "  measure: 3/3 network",
