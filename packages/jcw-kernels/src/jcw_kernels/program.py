@@ -225,8 +225,8 @@ def compile_model(
         weights: what they are stored as; ``"float16"`` halves the file, and the program computes with what is in it.
         quantization: the numbers that layers read which are to compute with whole ones, as ``calibrate`` chooses
             them.
-        precision: ``"float16"`` has all layers compute in half precision, twice as fast where a processor has ARMv8.2's
-            extension FP16 and slowly elsewhere. Values beyond 65504 become infinite. Sums of more than 64 products are added
+        precision: ``"float16"`` has all layers compute in half precision, which is faster where a processor has ARMv8.2's
+            extension FP16, and slow elsewhere. Values beyond 65504 become infinite. Sums of more than 64 products are added
             up in float32. ``"int8"`` is what ``quantization`` makes of layers.
     """
     return Program(serialize(model, weights, quantization, precision), threads=threads, isa=isa)
