@@ -65,12 +65,10 @@ def call(*command: object, stdin: str | None = None) -> str:
     return done.stdout
 
 
-def kernel_blocks(folder: Path, program: Path, core: Core) -> list[Block]:
-    """Every block of the functions that come from the ARM kernels."""
+def kernel_code(folder: Path, program: Path, core: Core) -> list[tuple[str, tuple[Instruction, ...]]]:
+    """Function and instructions of every block of what comes from the ARM kernels, in order."""
     functions = kernel_functions(folder, program, core)
-    bodies = [(name, body) for name, code in functions.items() for body in split(code)]
-    cycles = simulated([body for _, body in bodies], core)
-    return [Block(core, name, body, cycles[body[0].address]) for name, body in bodies]
+    return [(name, body) for name, code in functions.items() for body in split(code)]
 
 
 def kernel_functions(folder: Path, program: Path, core: Core) -> dict[str, list[Instruction]]:

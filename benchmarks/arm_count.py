@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
-from arm_code import Block, Instruction, call, kernel_blocks
+from arm_code import Block, Instruction, call, kernel_code, simulated
 from arm_cores import Core
 
 from jcw_core.network.problem import LayerProblem
@@ -43,16 +43,15 @@ NEVER = Count(0, 0.0, 0.0, ())
 
 
 @dataclass(frozen=True, slots=True)
-class Emulator:
-    """``jcw-device`` for ARM whose prefetches can be counted, the plugin that does, and the kernels' code on a core."""
+class Programs:
+    """``jcw-device`` for ARM whose prefetches can be counted, in the folder where it was built, and the plugin that counts."""
 
-    core: Core
-    program: Path
+    folder: Path
+    device: Path
     plugin: Path
-    blocks: tuple[Block, ...]
 
     @classmethod
-    def built(cls, folder: Path, core: Core) -> Emulator:
+    def built(cls, folder: Path) -> Programs:
         """Build them in a folder, or update what is there."""
         options = ["-DJCW_PYTHON=OFF", "-DJCW_DEVICE=ON", "-DJCW_COUNT_PREFETCHES=ON"]
         toolchain = KERNELS / "cmake" / "aarch64.cmake"
@@ -61,21 +60,51 @@ class Emulator:
         plugin = folder / "libcount.so"
         source = Path(__file__).parent / "arm" / "count.cpp"
         call("g++", "-std=c++20", "-O2", "-shared", "-fPIC", source, "-o", plugin)
-        program = folder / "jcw-device"
-        return cls(core, program, plugin, tuple(kernel_blocks(folder, program, core)))
+        return cls(folder, folder / "jcw-device", plugin)
+
+
+class Emulator:
+    """A core that runs the program.
+
+    Args:
+        core: the core.
+        programs: what it runs.
+    """
+
+    def __init__(self, core: Core, programs: Programs) -> None:
+        self.core = core
+        self._programs = programs
+        self._code = kernel_code(programs.folder, programs.device, core)
+        self._cycles: dict[int, float] = {}
+        """Of the blocks that have run, a small part, by the address of their first instruction."""
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The kernels' code; those that have not run take no cycles."""
+        return [Block(self.core, n, body, self._cycles.get(body[0].address, 0.0)) for n, body in self._code]
 
     def count(self, problem: LayerProblem, precision: str) -> dict[int, Count]:
         """Counts by address, of one pass over a layer."""
+        counts = self._counted(problem, precision)
+        ran = [body for _, body in self._code if counts.get(body[0].address, NEVER).executions]
+        if new := [body for body in ran if body[0].address not in self._cycles]:
+            self._cycles |= simulated(new, self.core)
+            # Whether what is prefetched comes in time depends on what is executed until then.
+            counts = self._counted(problem, precision)
+        return counts
+
+    def _counted(self, problem: LayerProblem, precision: str) -> dict[int, Count]:
         with tempfile.TemporaryDirectory() as name:
             layers, costs, counts = (Path(name) / file for file in ("layers", "costs", "counts"))
             layers.write_text(json.dumps(asdict(problem)) + "\n")
-            costs.write_text("".join(f"{i.address:x} {cost:.0f}\n" for i, cost in self.costs()))
+            costs.write_text("".join(f"{i.address:x} {cost:.0f}\n" for i, cost in self._costs()))
             emulator = ["qemu-aarch64", "-cpu", self.core.emulated, "-E", ALLOCATION]
-            emulator += ["-plugin", f"{self.plugin},core={self.core.plugin},costs={costs},out={counts}"]
-            call(*emulator, self.program, "layers", layers, "--once", "--precision", precision)
+            plugin = f"{self._programs.plugin},core={self.core.plugin},costs={costs},out={counts}"
+            words = ["layers", layers, "--once", "--precision", precision]
+            call(*emulator, "-plugin", plugin, self._programs.device, *words)
             return dict(read_count(line) for line in counts.read_text().splitlines())
 
-    def costs(self) -> Iterator[tuple[Instruction, float]]:
+    def _costs(self) -> Iterator[tuple[Instruction, float]]:
         """Thousandths of a cycle by instruction; those of a block share alike."""
         for block in self.blocks:
             for instruction in block.body:

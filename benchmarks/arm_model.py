@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from arm_code import Block, call
 from arm_cores import CORES
-from arm_count import KERNELS, Emulator, spent
+from arm_count import KERNELS, Emulator, Programs, spent
 from harness import PAPER_TABLE, Row, command_line, subplots, write
 
 from jcw_core.backbones.resnet import RESNET18
@@ -96,8 +96,9 @@ def measured(table: Path, index: int, density: float) -> float | None:
 
 def run(args: argparse.Namespace) -> Iterator[Row]:
     """One row per core, precision, density and convolution."""
+    programs = Programs.built(args.build)
     for core in map(CORES.__getitem__, args.cores):
-        emulator = Emulator.built(args.build, core)
+        emulator = Emulator(core, programs)
         for precision in core.precisions:
             yield from rows_of(emulator, precision, args)
 
