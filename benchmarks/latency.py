@@ -125,8 +125,8 @@ def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     if grid == "adaptive"
                     else {"widths": args.widths, "densities": args.densities}
                 )
-                if args.quick:  # as often as a quiet machine needs
-                    points["rounds"] = LatencyOptions().min_rounds
+                if args.quick:  # as often as a quiet machine needs, and no finer than it begins
+                    points |= {"rounds": LatencyOptions().min_rounds, "adaptive_tolerance": 1.0}
                 options = LatencyOptions(whole_networks=args.whole, **points)
                 tables[grid] = _profiled(device, space, options, rng, Path(folder), f"{name}, {grid}")
             runs.finish()

@@ -102,7 +102,7 @@ MODULE = ("compress", "nets:make", "--weights", "w.pth", "--shape", "1,3,16,16")
 @pytest.fixture(scope="module")
 def within(place: Path) -> subprocess.CompletedProcess[str]:
     """A budget that the dense network meets, which tells how long it takes."""
-    done = jcw(*MODULE, "--images", "flat", "--budget-ms", "1000", "--out", "dense", *QUICK, cwd=place)
+    done = jcw(*MODULE, "--images", "flat", "--budget-ms", "1000", "--out", "out/dense", *QUICK, cwd=place)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -117,12 +117,13 @@ def budget(within: subprocess.CompletedProcess[str]) -> str:
 @pytest.fixture(scope="module")
 def finished(place: Path, budget: str) -> Path:
     """A run by the torch module, into the folder where modules are not."""
-    shutil.copytree(place / "dense", place / "out" / "small")  # its table is that of the same network
+    # With the table by which the budget was chosen; paths in its recipe are the same from there.
+    shutil.copytree(place / "out/dense", place / "out/small")
     done = jcw(*MODULE, "--images", "flat", "--budget-ms", budget, "--out", "out/small", *QUICK, cwd=place)
     assert done.returncode == 0, done.stderr
-    assert "profile finished before" in done.stderr
+    assert "profile ..." not in done.stderr
     (place / "said.txt").write_text(done.stdout)
-    return place / "out" / "small"
+    return place / "out/small"
 
 
 def test_in_int8_it_is_profiled_and_exported(place: Path) -> None:
@@ -182,7 +183,7 @@ def test_a_budget_that_the_dense_network_meets_leaves_it_as_it_is(
     module.load_state_dict(torch.load(place / "w.pth", weights_only=True))
     with torch.inference_mode():
         wanted = module(torch.from_numpy(images)).numpy()
-    found = outputs(place / "dense/models/baseline/model.jcw", data.pixels)
+    found = outputs(place / "out/dense/models/baseline/model.jcw", data.pixels)
     np.testing.assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
     assert "is predicted to take" in within.stderr
     assert "within the budget of 1000 ms" in within.stdout
@@ -284,15 +285,15 @@ def test_a_budget_below_the_fastest_network_names_the_nearest(
     place: Path, within: subprocess.CompletedProcess[str]
 ) -> None:
     names = ("supernet.safetensors", "recipe.toml", "recipe.json")
-    before = [(place / "dense" / name).read_bytes() for name in names]
-    given = (*MODULE, "--images", "flat", "--budget-ms", "1e-6", "--out", "dense", *QUICK)
+    before = [(place / "out/dense" / name).read_bytes() for name in names]
+    given = (*MODULE, "--images", "flat", "--budget-ms", "1e-6", "--out", "out/dense", *QUICK)
     done = jcw(*given, cwd=place)
     assert done.returncode == 2
     line = done.stderr.splitlines()[-1]
     assert re.search(
         r"no network of the space is predicted to run within 1e-06 ms; ask for at least 0\.0", line
     )
-    assert [(place / "dense" / name).read_bytes() for name in names] == before
+    assert [(place / "out/dense" / name).read_bytes() for name in names] == before
 
 
 @pytest.mark.parametrize(
