@@ -44,7 +44,12 @@ from jcw_core.training.optimizer import sgd
 from jcw_core.training.options import Arithmetic, Augmentation, TrainingOptions
 from jcw_core.training.precision import computing, threads
 
-STEPS = (("resnet18", 0.25, 32, 128), ("mobilenet_v2", 0.5, 32, 128), ("resnet18", 1.0, 224, 8))
+STEPS = (
+    ("resnet18", 0.25, 32, 128),
+    ("mobilenet_v2", 0.5, 32, 128),
+    ("resnet18", 1.0, 224, 8),
+    ("resnet18", 1.0, 224, 32),
+)
 """Network, factor on its channels, pixels on each side, images in a step."""
 FILES = ("resnet18", 0.5, 128, 32)
 """As above, of the images that come from files; those have 1.5 times as many pixels on each side."""

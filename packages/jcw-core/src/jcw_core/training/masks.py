@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,14 +31,31 @@ def group_powers(weight: Tensor, order: int) -> Tensor:
 
 @torch.no_grad()
 def density_mask(weight: Tensor, density: float, order: int) -> Tensor:
-    """Mask of the ``density`` share of weight groups that are strongest.
+    """Mask of the ``density`` share of weight groups that are strongest; ties go to the first.
 
     Returns:
-        ones and zeros in the shape and type of ``weight``; as many as ``jcw_core.network.weight_groups.density_mask``
-        keeps, and the same ones where no two groups are equally strong.
+        ones and zeros in the shape and type of ``weight``; the same groups as ``jcw_core.network.weight_groups.density_mask``
+        keeps.
     """
     powers = group_powers(weight, order)
-    kept = torch.topk(powers.flatten(), kept_groups(density, powers.numel()), sorted=False).indices
-    flat = weight.new_zeros(powers.numel())
-    flat[kept] = 1
-    return flat.view(powers.shape).repeat_interleave(GROUP_SIZE, dim=0)[: len(weight)]
+    kept = _strongest(powers, kept_groups(density, powers.numel())).to(weight.dtype)
+    return kept.unsqueeze(1).expand(-1, GROUP_SIZE, *kept.shape[1:]).flatten(0, 1)[: len(weight)]
+
+
+def _strongest(powers: Tensor, count: int) -> Tensor:
+    """Booleans, True at so many of the largest values."""
+    if count == 0:
+        return torch.zeros_like(powers, dtype=torch.bool)
+    kept = powers >= _smallest_of_largest(powers, count)
+    if surplus := int(kept.count_nonzero()) - count:
+        smallest = powers == powers[kept].min()
+        kept.view(-1)[smallest.view(-1).nonzero()[-surplus:]] = False
+    return kept
+
+
+def _smallest_of_largest(values: Tensor, count: int) -> Tensor:
+    flat, place = values.flatten(), values.numel() - count
+    if flat.is_cpu:
+        # A selection with vector instructions, several times as fast as torch's.
+        return torch.from_numpy(np.partition(flat.numpy(), place)[place : place + 1])
+    return flat.kthvalue(place + 1).values

@@ -28,7 +28,8 @@ def sgd(module: nn.Module, options: TrainingOptions) -> torch.optim.SGD:
         {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0},
     ]
     nesterov = options.nesterov and options.momentum > 0
-    return torch.optim.SGD(groups, lr=options.lr, momentum=options.momentum, nesterov=nesterov)
+    # In one pass over memory: of a supernet all weights are updated, while a sub-network trains few of them.
+    return torch.optim.SGD(groups, lr=options.lr, momentum=options.momentum, nesterov=nesterov, fused=True)
 
 
 def momenta(optimizer: torch.optim.SGD, module: nn.Module) -> dict[str, Tensor]:
