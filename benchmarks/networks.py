@@ -7,6 +7,7 @@ keeps what it has of other processors, instruction sets and batches.
 
     python benchmarks/networks.py --peers /path/to/a/venv/bin/python --out docs/results/networks.json
     JCW_ISA=avx2 python benchmarks/networks.py ...    # our own engine; nothing holds all peers to it
+    python benchmarks/networks.py --precisions float32 float16 int8 ...    # where a processor has FP16
     python benchmarks/networks.py --batch 8 --cores 0 1 --precisions float32 --out docs/results/batches.json ...
 """
 
@@ -27,7 +28,7 @@ from harness import Row, command_line, machine, system, versions, write
 from networks_figure import details, draw, summary
 from numpy.typing import NDArray
 from pruned_models import BACKBONES, DENSITIES, pruned_model
-from runtimes import LOADERS
+from runtimes import IN_HALF, LOADERS
 from without_amx import forbid_amx
 from workers import Worker, start
 
@@ -36,7 +37,7 @@ from jcw_core.network.graph import Network
 from jcw_kernels import calibrate, chosen_isa, compile_model
 
 OURS = "jcw"
-PRECISIONS = ("float32", "int8")
+PRECISIONS = ("float32", "float16", "int8")
 Files = dict[tuple[str, str], list[Path]]
 """The models of all densities, by precision and suffix."""
 
@@ -54,7 +55,8 @@ def write_models(network: Network, folder: Path, precisions: Sequence[str], batc
         for precision in precisions:
             jcw, onnx = (folder / f"{density}-{precision}{suffix}" for suffix in (".jcw", ".onnx"))
             numbers = calibrate(model, pixels) if precision == "int8" else None
-            compile_model(model, quantization=numbers).save(jcw)
+            kind = "float16" if precision == "float16" else "float32"
+            compile_model(model, quantization=numbers, precision=kind).save(jcw)
             write_rounded(exact, pixels, onnx) if precision == "int8" else shutil.copyfile(exact, onnx)
             files[precision, ".jcw"].append(jcw)
             files[precision, ".onnx"].append(onnx)
@@ -83,10 +85,12 @@ def measure(network: Network, args: argparse.Namespace) -> Iterator[Row]:
         image, files = write_models(network, Path(name), args.precisions, args.batch)
         workers: dict[tuple[str, str], Worker] = {}
         for precision, runtime in itertools.product(args.precisions, LOADERS):
+            if precision == "float16" and runtime not in IN_HALF:
+                continue
             ours = runtime == OURS
             python = sys.executable if ours else args.peers
             models = files[precision, ".jcw" if ours else ".onnx"]
-            worker = start(runtime, args.cores, image, models, python)
+            worker = start(runtime, precision, args.cores, image, models, python)
             if isinstance(worker, Worker):
                 workers[runtime, precision] = worker
             else:
@@ -139,7 +143,7 @@ def rows_of(
 def compare(rows: Sequence[Row]) -> list[Row]:
     """For each network, density and precision: our median against the fastest peer's.
 
-    A pruned network is compared with the peers' dense runs too: users would take the faster. In int8 also with our own
+    A pruned network is compared with the peers' dense runs too: users would take the faster. Otherwise also with our own
     float32.
     """
     found = []
@@ -194,7 +198,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--visit-ms", type=float, default=100.0, help="how long a visit repeats a model")
     parser.add_argument("--networks", nargs="+", choices=BACKBONES, default=list(BACKBONES))
-    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=["float32", "int8"])
     parser.add_argument("--input-size", type=int, default=224)
     parser.add_argument("--batch", type=int, default=1, help="images of a run")
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="pin to these; one thread on each")

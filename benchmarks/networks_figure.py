@@ -35,7 +35,7 @@ def summary(run: Row) -> str:
     ]
     for c in sorted(run["comparisons"], key=lambda c: c["precision"]):
         peer = c["peer"] if c["peer_density"] == c["density"] else f"{c['peer']}, dense"
-        over = f"{c['over_float32']:.2f}" if c["precision"] == "int8" and "over_float32" in c else ""
+        over = f"{c['over_float32']:.2f}" if c["precision"] != "float32" and "over_float32" in c else ""
         lines.append(
             f"| {c['network']} | {c['precision']} | {c['density']:.0%} | {shown(c['jcw_ms'])} | {shown(c['peer_ms'])} ({peer}) "
             f"| {c['speedup']:.2f} | {over} |"
@@ -63,8 +63,8 @@ def draw(runs: Sequence[Row]) -> Any:
                 place = np.array([DENSITIES.index(r["density"]) for r in own])
                 axis.bar(
                     place + 0.8 * (index / len(kinds) - 0.4), median, 0.8 / len(kinds), yerr=spread, capsize=2,
-                    color=f"C{list(LOADERS).index(runtime)}", hatch="//" * (precision == "int8"),
-                    label=runtime + ", int8" * (precision == "int8"),
+                    color=f"C{list(LOADERS).index(runtime)}", hatch={"int8": "//", "float16": ".."}.get(precision, ""),
+                    label=runtime + f", {precision}" * (precision != "float32"),
                 )  # fmt: skip
             axis.set(xlabel="density", ylabel="ms")
             axis.set_title(f"{network}, {run['machine']['cpu']}, {run['machine']['isa']}{more}", fontsize=10)

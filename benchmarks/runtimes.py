@@ -1,8 +1,8 @@
 """A process that holds models in one runtime and times them when it is told to.
 
 Each runtime lives in a process of its own, perhaps under another interpreter, because some need old
-versions of numpy that others do not take. Started by ``networks.py`` as ``python runtimes.py NAME CORES
-IMAGES MODEL...``; ``IMAGES`` is a ``.npy`` file. It answers in lines of JSON: first what it is and what the
+versions of numpy that others do not take. Started by ``networks.py`` as ``python runtimes.py NAME PRECISION
+CORES IMAGES MODEL...``; ``IMAGES`` is a ``.npy`` file. It answers in lines of JSON: first what it is and what the
 models make of the images, then the seconds of all of them for each line ``{"model": 0, "seconds": 0.1}``.
 """
 
@@ -25,13 +25,13 @@ Run = Callable[[Array], Array]
 """Runs images (n, channels, height, width) and returns the logits."""
 
 
-def load_jcw(path: Path, threads: int, batch: int) -> Run:
+def load_jcw(path: Path, threads: int, batch: int, precision: str) -> Run:
     from jcw_kernels import load
 
     return load(path, threads=threads).run
 
 
-def load_onnxruntime(path: Path, threads: int, batch: int) -> Run:
+def load_onnxruntime(path: Path, threads: int, batch: int, precision: str) -> Run:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -41,23 +41,24 @@ def load_onnxruntime(path: Path, threads: int, batch: int) -> Run:
     return lambda image: session.run(None, {"input": image})[0]
 
 
-def load_openvino(path: Path, threads: int, batch: int) -> Run:
+def load_openvino(path: Path, threads: int, batch: int, precision: str) -> Run:
     import openvino
 
     # Without the hint a processor with bfloat16 uses it.
-    config = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    hint = "f16" if precision == "float16" else "f32"
+    config = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": hint}
     request = openvino.Core().compile_model(str(path), "CPU", config).create_infer_request()
     return lambda image: request.infer([image], share_inputs=True)[0]
 
 
-def load_deepsparse(path: Path, threads: int, batch: int) -> Run:
+def load_deepsparse(path: Path, threads: int, batch: int, precision: str) -> Run:
     from deepsparse import compile_model
 
     engine = compile_model(str(path), batch_size=batch, num_cores=threads)
     return lambda image: engine.run([image])[0]
 
 
-def load_mnn(path: Path, threads: int, batch: int) -> Run:
+def load_mnn(path: Path, threads: int, batch: int, precision: str) -> Run:
     import MNN
 
     net = MNN.Interpreter(str(convert_for_mnn(path)))
@@ -104,7 +105,7 @@ def block_pruning(channels: int) -> bytes:
     return part(1, b"0.0.0") + part(2, algorithm)
 
 
-LOADERS: Mapping[str, tuple[str, Callable[[Path, int, int], Run]]] = {
+LOADERS: Mapping[str, tuple[str, Callable[[Path, int, int, str], Run]]] = {
     "jcw": ("jcw-kernels", load_jcw),
     "onnxruntime": ("onnxruntime", load_onnxruntime),
     "openvino": ("openvino", load_openvino),
@@ -112,6 +113,9 @@ LOADERS: Mapping[str, tuple[str, Callable[[Path, int, int], Run]]] = {
     "mnn": ("MNN", load_mnn),
 }
 """Distribution and loader by name."""
+
+IN_HALF = ("jcw", "openvino")
+"""Those that compute in half precision on x86-64."""
 
 
 def visit(run: Run, image: Array, seconds: float) -> float:
@@ -126,7 +130,7 @@ def visit(run: Run, image: Array, seconds: float) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-def main(name: str, cores: Sequence[int], image_path: Path, models: Sequence[Path]) -> None:
+def main(name: str, precision: str, cores: Sequence[int], image_path: Path, models: Sequence[Path]) -> None:
     """Serve until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the runtimes print about themselves goes to standard error
@@ -134,7 +138,7 @@ def main(name: str, cores: Sequence[int], image_path: Path, models: Sequence[Pat
     distribution, loader = LOADERS[name]
     try:
         image = np.load(image_path, allow_pickle=False)
-        runs = [loader(path, len(cores), len(image)) for path in models]
+        runs = [loader(path, len(cores), len(image), precision) for path in models]
         outputs = [np.asarray(run(image)).reshape(-1).astype(float).tolist() for run in runs]
         print(json.dumps({"version": version(distribution), "outputs": outputs}), file=answers, flush=True)
     except Exception as error:
@@ -148,8 +152,8 @@ def main(name: str, cores: Sequence[int], image_path: Path, models: Sequence[Pat
 
 if __name__ == "__main__":
     main(
-        sys.argv[1],
-        [int(core) for core in sys.argv[2].split(",")],
-        Path(sys.argv[3]),
-        [*map(Path, sys.argv[4:])],
+        *sys.argv[1:3],
+        [int(core) for core in sys.argv[3].split(",")],
+        Path(sys.argv[4]),
+        [*map(Path, sys.argv[5:])],
     )

@@ -53,6 +53,8 @@ STEPS = (
 """Network, factor on its channels, pixels on each side, images in a step."""
 FILES = ("resnet18", 0.5, 128, 32)
 """As above, of the images that come from files; those have 1.5 times as many pixels on each side."""
+EPOCH = 12
+"""Steps that they last. Before the first of an epoch there are no images yet."""
 PROCESSES = (("resnet18", 0.25, 32, 128), ("mobilenet_v2", 0.5, 32, 128))
 """As above, of the images that two processes share."""
 _RATE = TrainingOptions(epochs=1, batch_size=1, lr=0.01)
@@ -148,7 +150,7 @@ def files(args: argparse.Namespace, folder: Path) -> Iterator[Row]:
     """Images a second from files, with each number of workers, and from memory."""
     name, width, size, count = args.files
     network = BACKBONES[name].build(num_classes=10, width=width, input_size=size)
-    _grow(folder, 3 * size // 2, 2 * count)
+    _grow(folder, 3 * size // 2, args.epoch * count)
     options = ImageFolderOptions(path=folder, size=size)
     dataset, arithmetic = ImageFolder().open("train", options), Arithmetic("fp32", channels_last=True)
     module = Slimmable(network, np.random.default_rng(0))
@@ -286,9 +288,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"), default=["fp32"])
     args = parser.parse_args()
-    args.steps, args.files, args.processes = STEPS, FILES, PROCESSES
+    args.steps, args.files, args.processes, args.epoch = STEPS, FILES, PROCESSES, EPOCH
     if args.quick:
-        args.rounds, args.workers = 3, [0, 1]
+        args.rounds, args.workers, args.epoch = 3, [0, 1], 2
         args.steps, args.files = (("mobilenet_v2", 0.25, 32, 8),), ("resnet18", 0.125, 32, 8)
         args.processes = (("resnet18", 0.125, 32, 8),)
     with threads(1), tempfile.TemporaryDirectory() as folder:

@@ -55,10 +55,12 @@ def _answer(process: subprocess.Popen[str]) -> Mapping[str, Any]:
     return answer
 
 
-def start(name: str, cores: Sequence[int], image: Path, models: Sequence[Path], python: str) -> Worker | str:
+def start(
+    name: str, precision: str, cores: Sequence[int], image: Path, models: Sequence[Path], python: str
+) -> Worker | str:
     """A worker with its models loaded, or why there is none."""
     script = Path(__file__).with_name("runtimes.py")
-    command = [python, str(script), name, ",".join(map(str, cores)), str(image), *map(str, models)]
+    command = [python, str(script), name, precision, ",".join(map(str, cores)), str(image), *map(str, models)]
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

@@ -27,7 +27,10 @@ def test_networks(tmp_path):
         "--out",
         str(tmp_path / "n.json"),
     ]
-    run("networks.py", *options, "--precisions", "float32")
+    [halves] = run("networks.py", *options, "--precisions", "float32", "float16")["runs"]
+    errors = [row["max_error"] for row in halves["rows"] if row["precision"] == "float16"]
+    assert len(errors) >= 3
+    assert 0 < min(errors) <= max(errors) < 1e-2
     [result] = run("networks.py", *options)["runs"]
     assert {(row["runtime"], row["precision"], row["density"]) for row in result["rows"]} >= set(
         itertools.product(("jcw", "onnxruntime"), ("float32", "int8"), (1.0, 0.2, 0.1))

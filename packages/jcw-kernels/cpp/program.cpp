@@ -34,7 +34,7 @@ Program::Program(Model model, int threads, const std::string& isa) try
     : model_(std::move(model)),
       kernels_(&kernels_for(model_, isa)),
       quantized_(&quantized_kernels(choose_isa(isa))),
-      lowered_(lower(model_, {quantized_->pixel_bytes, quantized_->offset, quantized_->taps})),
+      lowered_(lower(model_, {quantized_->pixel_bytes, quantized_->offset, quantized_->taps, kernels_->tuning.block})),
       plan_(plan_memory(lowered_)),
       arena_(plan_.floats),
       threads_(threads) {

@@ -148,7 +148,9 @@ def test_backbones(backbone: Backbone, size: int, density: float, isa: str, rng:
     assert np.abs(got - want).max() <= 16 * HALF_EPS * np.abs(want).max()
     together = compile_model(model, isa=isa, precision=HALF, threads=3)
     assert poisoned(together, image).tobytes() == got.tobytes()
-    assert alone.memory_bytes < 0.7 * compile_model(model, isa=isa).memory_bytes
+    # Vectors of 32 numbers leave more of small planes empty.
+    most = 0.9 if "avx512" in repr(alone) else 0.7
+    assert alone.memory_bytes < most * compile_model(model, isa=isa).memory_bytes
 
 
 @given(seed=st.integers(0, 2**32 - 1))

@@ -37,10 +37,14 @@ std::vector<Entry> entries() {
 }
 
 #if defined(__x86_64__)
-// Not every compiler's __builtin_cpu_supports knows it.
+// Not every compiler's __builtin_cpu_supports knows these.
 bool has_avx_vnni() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4);
+}
+[[maybe_unused]] bool has_avx512_fp16() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & 1u << 23) && (c & 1u << 6);  // with VBMI2
 }
 #endif
 
@@ -61,7 +65,9 @@ std::vector<std::string> available_isas() {
 }
 
 const Kernels& half_kernels([[maybe_unused]] const Kernels& kernels) {
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(JCW_AVX512FP16)
+  if (&kernels == jcw_kernels_avx512() && has_avx512_fp16()) return *jcw_half_avx512fp16();
+#elif defined(__aarch64__) && defined(__linux__)
   if (&kernels == jcw_kernels_neon() && getauxval(AT_HWCAP) & HWCAP_ASIMDHP) return *jcw_half_neon();
 #endif
   return *jcw_half_scalar();

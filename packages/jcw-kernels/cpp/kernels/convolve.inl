@@ -191,7 +191,7 @@ struct ConvolveTiles {
   }
 };
 
-constexpr int kVectorsPerBlock = jcw::kBlock / Isa::width;
+constexpr int kPixelsPerBlock = larger(jcw::kBlock, Isa::width), kVectorsPerBlock = kPixelsPerBlock / Isa::width;
 
 void convolve(const Convolution& conv, int block_begin, int block_end, int group_begin, int group_end) {
   split_tiles<Isa::sparse_vectors>(block_begin * kVectorsPerBlock, block_end * kVectorsPerBlock,

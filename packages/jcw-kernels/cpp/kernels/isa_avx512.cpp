@@ -4,6 +4,11 @@
 #include <type_traits>
 
 #include "traits_avx512.hpp"
+
+namespace {
+using Isa = Avx512;
+}
+
 // The traits come first: everything below is written in terms of Isa.
 #include "all.inl"
 

@@ -15,8 +15,8 @@ namespace jcw {
 
 enum class Activation : std::int32_t { none, relu, relu6, hardswish, hardsigmoid, sigmoid, silu };
 
-// Pixels are computed in blocks of this many floats on every instruction set, so that layouts and
-// work splits do not depend on it.
+// Floats are computed in blocks of this many pixels on every instruction set, so that layouts and
+// work splits do not depend on it; half precision in blocks of a vector where one is longer.
 inline constexpr int kBlock = 16;
 
 // Entries that an offset list must hold past its end, because inputs are prefetched ahead.
@@ -185,6 +185,7 @@ struct GlobalMean {
 // Sizes of the tiles of one instruction set, and what was measured of them.
 struct Tuning {
   int width;           // pixels per vector
+  int block;           // pixels that ranges count at once: kBlock, or a longer vector
   int tile_vectors;    // vectors per channel of the sparse tile
   int dense_channels;  // output channels per group of the dense tile
   int dense_vectors;   // vectors per channel of the dense tile
@@ -216,7 +217,7 @@ struct QuantizedKernels {
   void (*convolve)(const QuantizedConvolution&, int block_begin, int block_end, int group_begin, int group_end);
 };
 
-// Ranges are half open. Pixels are given in blocks of kBlock.
+// Ranges are half open. Pixels are given in blocks of Tuning::block.
 struct Kernels {
   const char* name;
   int pixel_bytes;  // 4: floats, 2: half precision
@@ -256,6 +257,7 @@ const jcw::Kernels* jcw_kernels_neon();
 const jcw::Kernels* jcw_kernels_wasm();
 const jcw::Kernels* jcw_half_scalar();
 const jcw::Kernels* jcw_half_neon();
+const jcw::Kernels* jcw_half_avx512fp16();
 const jcw::QuantizedKernels* jcw_quantized_avxvnni();
 const jcw::QuantizedKernels* jcw_quantized_avx512vnni();
 const jcw::QuantizedKernels* jcw_quantized_dotprod();

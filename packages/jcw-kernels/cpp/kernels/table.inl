@@ -17,6 +17,7 @@ namespace {
 
 constexpr jcw::Tuning kTuning = {
     .width = Isa::width,
+    .block = kPixelsPerBlock,
     .tile_vectors = Isa::sparse_vectors,
     .dense_channels = Isa::dense_channels,
     .dense_vectors = Isa::dense_vectors,

@@ -5,7 +5,7 @@
 
 namespace {
 
-struct Isa {
+struct Avx512 {
   static constexpr const char* name = "avx512";
   static constexpr int width = 16;
   static constexpr int sparse_vectors = 6;
@@ -131,7 +131,7 @@ struct Isa {
       return _mm512_add_epi32(sum, _mm512_madd_epi16(x, _mm512_set1_epi32(pair)));
     }
     template <int N>
-    static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
+    static void to_floats(const vec (&sums)[N], Avx512::vec (&values)[N]) {
       for (int n = 0; n < N; ++n) values[n] = _mm512_cvtepi32_ps(sums[n]);
     }
   };

@@ -12,26 +12,28 @@ std::string Layout::key() const {
   return text;
 }
 
-Layout Layout::flat(std::int64_t size) {
+Layout Layout::flat(int block, std::int64_t size) {
   Layout layout;
+  layout.block = block;
   layout.planes = 1;
   layout.width = whole(size);
   layout.row = size;
-  layout.plane = whole_blocks(size);
+  layout.plane = whole_blocks(size, block);
   return layout;
 }
 
-Layout Layout::padded(int planes, int height, int width, std::int64_t row, int pad_rows, int pad_columns) {
+Layout Layout::padded(int block, int planes, int height, int width, std::int64_t row, int pad_rows, int pad_columns) {
   Layout layout;
+  layout.block = block;
   layout.planes = planes;
   layout.height = height;
   layout.width = width;
   layout.row = row;
-  layout.gap = std::max<std::int64_t>(plus(times(pad_rows, row), pad_columns), kBlock);
+  layout.gap = std::max<std::int64_t>(plus(times(pad_rows, row), pad_columns), block);
   layout.tail = row;
-  const std::int64_t blocks = layout.blocks() + divide_up(layout.gap, kBlock);
+  const std::int64_t blocks = layout.blocks() + divide_up(layout.gap, block);
   // An odd number of cache lines keeps planes from meeting in the same cache sets.
-  layout.plane = (blocks | 1) * kBlock;
+  layout.plane = (blocks | 1) * block;
   return layout;
 }
 

@@ -114,10 +114,10 @@ class Lowering {
       if (t.external) {
         t.layout = {t.shape.channels, t.shape.height, t.shape.width, t.shape.width, 0, t.shape.pixels()};
       } else if (t.flat) {
-        t.layout = Layout::flat(t.shape.size());
+        t.layout = Layout::flat(pixels_.block, t.shape.size());
       } else {
         const std::int64_t row = row_[index(root(static_cast<int>(i)))];
-        t.layout = Layout::padded(t.shape.channels, t.shape.height, t.shape.width, row, t.pad_rows, t.pad_columns);
+        t.layout = Layout::padded(pixels_.block, t.shape.channels, t.shape.height, t.shape.width, row, t.pad_rows, t.pad_columns);
       }
     }
   }
@@ -143,7 +143,7 @@ class Lowering {
     if (t.flat && !t.external) return from;
     Tensor made;
     made.flat = true;
-    made.layout = Layout::flat(t.shape.size());
+    made.layout = Layout::flat(pixels_.block, t.shape.size());
     return copy(i, from, {1, 1}, {{0, 0}}, made);
   }
 
@@ -155,7 +155,7 @@ class Lowering {
     Tensor made;
     made.flat = tensor(like).flat;
     made.layout = made.flat ? target
-                            : Layout::padded(source.shape.channels, target.height, target.width, target.row, 0, 0);
+                            : Layout::padded(pixels_.block, source.shape.channels, target.height, target.width, target.row, 0, 0);
     return copy(i, from, {1, 1}, {{0, 0}}, made);
   }
 
@@ -180,7 +180,7 @@ class Lowering {
     Tensor made;
     if (u.op == Op::max_pool) made.fill = -std::numeric_limits<float>::infinity();
     const std::int64_t row = std::max<std::int64_t>(width + margin.columns, tensor(i + 1).flat ? 0 : tensor(i + 1).layout.row);
-    made.layout = Layout::padded(u.in.channels * static_cast<int>(phases.size()),
+    made.layout = Layout::padded(pixels_.block, u.in.channels * static_cast<int>(phases.size()),
                                  divide_up(u.in.height, u.stride.y), width, row, margin.rows, margin.columns);
     return copy(i, u.inputs[0], u.stride, phases, made);
   }
@@ -257,7 +257,7 @@ class Lowering {
   void through_plane(int i) {
     Tensor made;
     made.shape = unit(i).out;
-    made.layout = Layout::padded(made.shape.channels, 1, 1, 1, 0, 0);
+    made.layout = Layout::padded(pixels_.block, made.shape.channels, 1, 1, 1, 0, 0);
     result_.tensors.push_back(made);
     const int plane = static_cast<int>(result_.tensors.size()) - 1;
     result_.operations.back().write = plane;

@@ -87,9 +87,10 @@ struct Lowered {
   int output = 0;
 };
 
-// How pixels of whole numbers are kept: in so many bytes, less `offset`; as floats where windows have fewer taps.
+// How pixels of whole numbers are kept: in so many bytes, less `offset`; as floats where windows have fewer taps. `block`: how
+// many of the others kernels compute at once.
 struct Pixels {
-  int bytes, offset, taps;
+  int bytes, offset, taps, block;
 };
 
 Lowered lower(const Model& model, Pixels pixels);

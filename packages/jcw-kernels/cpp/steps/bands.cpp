@@ -64,6 +64,7 @@ Bands::Bands(const Binder& binder, const Operation& o)
     call_.low = std::min(call_.low, phase.low);
   }
   row_ = out.row;
+  block_ = out.block;
   height_ = out.height;
   channels_ = unit.in.channels;
   pixel_bytes_ = binder.pixel_bytes();
@@ -79,21 +80,21 @@ Bands::Bands(const Binder& binder, const Operation& o)
 }
 
 void Bands::choose_size(const Layout& out, const Unit& unit) {
-  const double bytes = static_cast<double>(pixel_bytes_) * kBlock * channels_ * call_.planes;
+  const double bytes = static_cast<double>(pixel_bytes_) * block_ * channels_ * call_.planes;
   const int most = std::clamp(static_cast<int>(kBandBytes / bytes), 1, out.blocks());
   blocks_ = divide_up(out.blocks(), divide_up(out.blocks(), most));
   int high = 0;
   for (const SplitPhase& phase : phases_) high = std::max(high, phase.high);
-  rows_ = std::min(whole(divide_up(std::int64_t{blocks_} * kBlock - 1, row_) + 1), height_);
+  rows_ = std::min(whole(divide_up(std::int64_t{blocks_} * block_ - 1, row_) + 1), height_);
   // A band begins within its first row, and ends where the output does.
-  pixels_ = std::min(std::int64_t{blocks_} * kBlock + row_ - 1, std::int64_t{out.blocks()} * kBlock);
+  pixels_ = std::min(std::int64_t{blocks_} * block_ + row_ - 1, std::int64_t{out.blocks()} * block_);
   const int width = divide_up(unit.in.width, unit.stride.x);
-  layout_ = Layout::padded(channels_ * call_.planes, rows_ + high - call_.low, width, row_, 0,
+  layout_ = Layout::padded(block_, channels_ * call_.planes, rows_ + high - call_.low, width, row_, 0,
                            call_.lead);
 }
 
 Range Bands::rows(Range blocks) const {
-  const std::int64_t first = blocks.begin * kBlock / row_, last = (blocks.end * kBlock - 1) / row_;
+  const std::int64_t first = blocks.begin * block_ / row_, last = (blocks.end * block_ - 1) / row_;
   return {static_cast<int>(first), static_cast<int>(std::min<std::int64_t>(last + 1, height_))};
 }
 

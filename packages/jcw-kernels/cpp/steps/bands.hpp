@@ -50,7 +50,7 @@ class Bands {
   Split call_{};
   std::int64_t readable_ = 0;  // pixels from call_.in on
   std::int64_t row_ = 1;
-  int height_ = 0, channels_ = 0, pixel_bytes_ = 0;
+  int height_ = 0, channels_ = 0, pixel_bytes_ = 0, block_ = kBlock;
   int blocks_ = 1, rows_ = 1;  // of the largest band
   std::int64_t pixels_ = 0;    // from the begin of its first row to its end
   void (*kernel_)(const Split&, int, int, int, int) = nullptr;

@@ -59,7 +59,7 @@ class Binder {
 
   // All ones where a pixel of the layout is real, one word per flat pixel, and zeros for a block more.
   std::shared_ptr<std::vector<std::uint32_t>> mask(const Layout& layout) const {
-    auto words = std::make_shared<std::vector<std::uint32_t>>(static_cast<std::size_t>((layout.blocks() + 1) * kBlock), 0u);
+    auto words = std::make_shared<std::vector<std::uint32_t>>(static_cast<std::size_t>((layout.blocks() + 1) * layout.block), 0u);
     for (std::int64_t i = 0; i < layout.run(); ++i)
       if (i % layout.row < layout.width) (*words)[static_cast<std::size_t>(i)] = ~0u;
     return words;

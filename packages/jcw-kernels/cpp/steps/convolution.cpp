@@ -29,14 +29,14 @@ struct State {
   std::shared_ptr<std::vector<std::uint32_t>> mask;
   Convolution call{};
   decltype(Kernels::convolve) kernel = nullptr;
-  int pixel_blocks = 0;
+  int pixel_blocks = 0, block = kBlock;
   std::int64_t row = 1;
 
   void compute(void* out, std::ptrdiff_t plane, Range rows, Range groups) const {
     Convolution elsewhere = call;
     elsewhere.target.out = out;
     elsewhere.target.out_plane = plane;
-    kernel(elsewhere, static_cast<int>(rows.begin * row / kBlock), static_cast<int>(divide_up(rows.end * row, kBlock)),
+    kernel(elsewhere, static_cast<int>(rows.begin * row / block), static_cast<int>(divide_up(rows.end * row, block)),
            groups.begin, groups.end);
   }
 
@@ -81,6 +81,7 @@ Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
   step.bytes = state->packed.bytes();
   state->mask = binder.mask(layout);
   state->pixel_blocks = layout.blocks();
+  state->block = layout.block;
   state->row = layout.row;
   point(state->call, state->packed);
   state->call.in = state->bands ? nullptr : binder.view(o.reads[0]).data;

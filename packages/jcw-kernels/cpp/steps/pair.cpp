@@ -31,7 +31,7 @@ struct State {
   void run_band(Range out, Range own, void* memory) const {
     const Range rows = rows_of(out);
     const std::int64_t first = rows.begin * between.row;
-    void* const begin = after(memory, between.lead() + first % kBlock, pixel_bytes);
+    void* const begin = after(memory, between.lead() + first % between.block, pixel_bytes);
     clear(begin, memory, rows.size());
     for (int group = own.begin; group < own.end; group += groups) {
       const Range some{group, std::min(group + groups, own.end)};
@@ -47,7 +47,7 @@ struct State {
     const auto pixel = [&](std::int64_t i) { return after(begin, i, pixel_bytes); };
     zero(memory, begin);
     for (int p = 0; p < between.planes; ++p) zero(pixel(p * between.plane + rows * between.row), pixel((p + 1) * between.plane));
-    zero(pixel(between.planes * between.plane), after(memory, between.floats() + kBlock, pixel_bytes));
+    zero(pixel(between.planes * between.plane), after(memory, between.floats() + between.block, pixel_bytes));
   }
 };
 
@@ -61,8 +61,8 @@ void choose_sizes(State& state, const Layout& in, const Tensor& between) {
   const int rows = std::min((state.band_rows - 1) * state.stride + state.reach + state.padding, state.in_height);
   state.groups = std::min(times(kBetweenBytes, row * state.convolution.channels * rows), state.convolution.groups);
   // Whole blocks are written, so a band's planes begin and end with pixels of the rows around them.
-  state.between = Layout::padded(state.groups * state.convolution.channels, rows, between.shape.width, in.row,
-                                 between.pad_rows, between.pad_columns + kBlock);
+  state.between = Layout::padded(in.block, state.groups * state.convolution.channels, rows, between.shape.width, in.row,
+                                 between.pad_rows, between.pad_columns + in.block);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ Step make_pair(const Binder& binder, const Operation& o) {
   choose_sizes(*state, binder.tensor(first.reads[0]).layout, binder.tensor(first.write));
   state->depthwise = from_planes(binder, o, state->between);
   state->scratch = binder.bound().scratch;
-  state->scratch->reserve(floats_of(state->between.floats() + kBlock, state->pixel_bytes));
+  state->scratch->reserve(floats_of(state->between.floats() + state->between.block, state->pixel_bytes));
   step.kernel += "+depthwise";
   step.macs += static_cast<double>(unit.out.size()) * unit.taps();
   step.bytes += static_cast<double>(unit.weight.size()) * sizeof(float);

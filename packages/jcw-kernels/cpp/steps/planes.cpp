@@ -132,7 +132,7 @@ Step make_copies(const Binder& binder, const Operation& o) {
 Step make_global_mean(const Binder& binder, const Operation& o) {
   const Tensor& in = binder.tensor(o.reads[0]);
   const View view = binder.view(o.reads[0]);
-  const int run = static_cast<int>(in.flat ? in.shape.pixels() : in.layout.blocks() * kBlock);
+  const int run = static_cast<int>(in.flat ? in.shape.pixels() : in.layout.blocks() * in.layout.block);
   const GlobalMean call{view.data, binder.view(o.write).data, view.plane, run, static_cast<int>(in.shape.pixels())};
   Step step;
   step.kernel = "mean";

@@ -114,7 +114,8 @@ Address Binder::address(const Operation& o, const Layout& in) const {
 
 void Binder::check_reach(const Operation& o, const std::vector<std::int32_t>& offsets, std::int64_t first_plane) const {
   const Layout& in = tensor(o.reads[0]).layout;
-  const std::int64_t pixels = std::int64_t{tensor(o.write).layout.blocks()} * kBlock;
+  const Layout& out = tensor(o.write).layout;
+  const std::int64_t pixels = std::int64_t{out.blocks()} * out.block;
   for (const std::int32_t offset : offsets) {
     const std::int64_t first = in.lead() + first_plane * in.plane + offset;
     if (first < 0 || first + pixels > in.floats()) throw std::logic_error("unit " + unit(o).name + " reads out of bounds");

@@ -54,11 +54,11 @@ Kernel shaped_kernel(const Binder& binder, const Operation& o) {
 // Throws std::logic_error unless all that such a kernel reads of planes that lie as `in` says is in their memory.
 void check_reach(const Unit& unit, const Layout& in, std::int64_t out_row) {
   // Strips read vectors of columns past the last row's end, flat runs past the last row itself.
-  const std::int64_t columns = unit.stride.x * (whole_blocks(unit.out.width) + kBlock);
+  const std::int64_t columns = unit.stride.x * (whole_blocks(unit.out.width, in.block) + in.block);
   // A vector that holds two rows of the output reads for both, and there may be no second one.
-  const int second = unit.stride.y == 2 && 2 * out_row == kBlock ? 2 : 0;
+  const int second = unit.stride.y == 2 && 2 * out_row == in.block ? 2 : 0;
   const std::int64_t last_row = std::int64_t{in.height} - 1 + std::max(unit.padding.y, unit.padding_end.y) + second;
-  const std::int64_t last = last_row * in.row + std::max(columns, in.row + 2 * kBlock) + unit.kernel.x;
+  const std::int64_t last = last_row * in.row + std::max(columns, in.row + 2 * in.block) + unit.kernel.x;
   if (unit.padding.y * in.row + unit.padding.x > in.lead() ||
       in.lead() + (in.planes - 1) * in.plane + last > in.floats())
     throw std::logic_error("unit " + unit.name + " reads out of bounds");

@@ -226,7 +226,7 @@ def compile_model(
         quantization: the numbers that layers read which are to compute with whole ones, as ``calibrate`` chooses
             them.
         precision: ``"float16"`` has all layers compute in half precision, which is faster where a processor has ARMv8.2's
-            extension FP16, and slow elsewhere. Values beyond 65504 become infinite. Sums of more than 64 products are added
+            or AVX-512's extension FP16, and slow elsewhere. Values beyond 65504 become infinite. Sums of more than 64 products are added
             up in float32. ``"int8"`` is what ``quantization`` makes of layers.
     """
     return Program(serialize(model, weights, quantization, precision), threads=threads, isa=isa)

@@ -44,7 +44,7 @@ def _shape(context: click.Context, parameter: click.Parameter, text: str | None)
     type=click.Choice(["float32", "float16", "int8"]),
     default="float32",
     show_default=True,
-    help="What the model computes with; int8 is faster on processors with dot products of bytes, float16 on ARM ones with FP16.",
+    help="What the model computes with; int8 is faster on processors with dot products of bytes, float16 on those with FP16.",
 )
 @click.option("--weights", type=_PATH, help="Trained weights, where MODEL brings none: .pth or .safetensors.")
 @click.option("--shape", callback=_shape, help="One image, for open sizes and modules: 1,3,224,224.")

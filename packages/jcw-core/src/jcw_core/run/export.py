@@ -32,7 +32,7 @@ class ExportOptions:
     precision: Precision = option(
         "float32",
         help="what the files compute with, in formats that leave a choice: int8 is faster where windows are larger than a pixel, "
-        "float16 on ARM processors with FP16",
+        "float16 on ARM and x86-64 processors with FP16",
     )
     calibration_images: int = option(
         256, low=1, high=100_000, help="training images, without labels, by which numbers of int8 are chosen"
