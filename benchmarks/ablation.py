@@ -127,7 +127,7 @@ class Ablation:
         if search is not None:
             key |= {"variant": "dense"} if kind == "dense" else _key(search)
         done = "error" if kind == "fidelity" else "test_error"
-        train = partial(trained, world, seed, on_test=kind != "fidelity")
+        train = partial(trained, world, seed, alone=kind == "fidelity")
         return Models(self.rows, self._work).pieces(key, train, done)
 
     @staticmethod

@@ -20,7 +20,7 @@ AUGMENTATION = Augmentation(crop_padding=4, flip=True)
 _SUPERNET = TrainingOptions(12, 128, 0.1, weight_decay=4e-5)
 _PRETRAIN = TrainingOptions(1, 64, 0.1, weight_decay=1e-4, lr_warmup_epochs=0.1)
 _ADMM = TrainingOptions(1, 64, 0.02, "constant", weight_decay=1e-4)
-_FINETUNE = TrainingOptions(1, 64, 0.02)
+_FINETUNE = TrainingOptions(2, 64, 0.02)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class Settings:
         generations: how many follow the first.
         rough_images: validation images, and as many for calibration, of the comparison of selections.
         rough_generations: its generations.
-        pretrain, admm, finetune: training of every model.
+        pretrain: of networks that begin with random weights.
+        admm, finetune: training of every model.
         rho: ADMM's pull; few epochs need more than the paper's.
         speedups: the dense network's latency over the latencies at which models are compared.
         fidelity_networks: random networks that are trained for the supernet's rank fidelity.
@@ -73,7 +74,12 @@ class Settings:
 
     @property
     def phases(self) -> Phases:
-        """The three phases of every model, dense ones included."""
+        """Those of every model, dense ones included, from the supernet's weights."""
+        return Phases(replace(self.pretrain, epochs=0), self.admm, self.finetune, self.rho)
+
+    @property
+    def alone(self) -> Phases:
+        """Those of networks that share nothing, by which the supernet's fidelity is judged."""
         return Phases(self.pretrain, self.admm, self.finetune, self.rho)
 
     def key(self) -> str:

@@ -11,6 +11,7 @@ from threading import Event
 
 import numpy as np
 from ablation_settings import ARITHMETIC
+from ablation_supernet import supernet
 from ablation_world import World, rng_of
 from harness import Row
 
@@ -18,6 +19,7 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.model import Model
 from jcw_core.network.problem import LayerProblem
+from jcw_core.network.shrink import shrink_weights
 from jcw_core.training.module import Slimmable
 from jcw_kernels import load
 from jcw_kernels.stages import error_rate
@@ -27,22 +29,24 @@ TIMED = 20
 """Rounds in which a model and the dense network are timed one after the other."""
 
 
-def trained(world: World, seed: int, name: str, model: Row, on_test: bool = True) -> Row:
-    """``model`` with what training made of it; continues from the last epoch that was finished.
+def trained(world: World, seed: int, name: str, model: Row, alone: bool = False) -> Row:
+    """``model`` with what training from the supernet's weights made of it; continues from the last epoch that was finished.
 
     Args:
         name: of the folder for its checkpoints; the random numbers depend on the seed alone, so that models
             see the same images in the same order.
-        on_test: score it on the test split, else on held-out images that no search has seen.
+        alone: from random weights, and scored on held-out images that no search has seen, not on the test split.
     """
-    folder, began = world.folder(seed, name), time.process_time()
+    folder, architecture = world.folder(seed, name), Architecture.from_dict(model["architecture"])
+    shared = None if alone else supernet(world, seed).weights()
+    began = time.process_time()
     fitted = Fitting(
         network=world.network,
-        architecture=Architecture.from_dict(model["architecture"]),
-        initial=None,
+        architecture=architecture,
+        initial=None if shared is None else shrink_weights(world.network, architecture, shared),
         images=world.images.training,
         calibration=world.images.calibration(1280),
-        phases=world.settings.phases,
+        phases=world.settings.alone if alone else world.settings.phases,
         arithmetic=ARITHMETIC,
         rng=partial(rng_of, "training", seed),
         folder=folder,
@@ -50,7 +54,7 @@ def trained(world: World, seed: int, name: str, model: Row, on_test: bool = True
         stop=Event(),
     ).run().model  # fmt: skip
     seconds = time.process_time() - began
-    return model | {"training_seconds": seconds} | scored(world, seed, name, fitted, on_test)
+    return model | {"training_seconds": seconds} | scored(world, seed, name, fitted, not alone)
 
 
 def scored(world: World, seed: int, name: str, model: Model, on_test: bool) -> Row:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ablation_settings import ARITHMETIC
-from ablation_supernet import told
+from ablation_supernet import supernet, told
 from ablation_training import scored
 from ablation_world import World, rng_of
 from harness import Row
@@ -20,17 +20,17 @@ from jcw_core.network.shrink import shrink, shrink_weights
 from jcw_core.supernet.calibration import recalibrate
 from jcw_core.training.loop import Method, Training
 from jcw_core.training.module import Slimmable
+from jcw_core.training.options import TrainingOptions
 
 
 def sandwiched(world: World, seed: int, name: str, model: Row) -> Row:
     """USNet: the shared weights of all uniform widths, cut down to the model's, with statistics of their own."""
     architecture = Architecture.from_dict(model["architecture"])
     shared = Slimmable(world.network, rng_of("weights", seed))
-    began = time.process_time()
+    began, epochs = time.process_time(), world.settings.supernet.epochs + world.settings.phases.epochs
     # All budgets cut the same weights, which the first of them trains.
-    _fit(
-        world, seed, shared, UniformSandwich(world.space), world.folder(seed, "usnet") / "shared.safetensors"
-    )
+    path, options = world.folder(seed, "usnet") / "shared.safetensors", replace(world.settings.supernet, epochs=epochs)
+    _fit(world, seed, shared, options, UniformSandwich(world.space), path)
     module = Slimmable(shrink(world.network, architecture), rng_of("weights", seed))
     module.load_weights(shrink_weights(world.network, architecture, shared.weights()))
     recalibrate(module, (images for images, _ in world.images.calibration(1280)))
@@ -41,10 +41,11 @@ def gradually_pruned(world: World, seed: int, name: str, model: Row) -> Row:
     """Fast Sparse ConvNets: weights go while the network is trained."""
     architecture = Architecture.from_dict(model["architecture"])
     module = Slimmable(shrink(world.network, architecture), rng_of("training", seed, "weights"))
-    began, options = time.process_time(), world.settings.pretrain
-    steps = world.settings.phases.epochs * world.images.training.steps(options.batch_size)
+    module.load_weights(shrink_weights(world.network, architecture, supernet(world, seed).weights()))
+    options = replace(world.settings.finetune, epochs=world.settings.phases.epochs)
+    began, steps = time.process_time(), options.epochs * world.images.training.steps(options.batch_size)
     method = GradualPruning(module, architecture.densities, steps)
-    _fit(world, seed, module, method, world.folder(seed, name) / "pruned.safetensors")
+    _fit(world, seed, module, options, method, world.folder(seed, name) / "pruned.safetensors")
     return _finished(world, seed, name, model, module, began)
 
 
@@ -55,8 +56,9 @@ TRAINERS: dict[str, Callable[[World, int, str, Row], Row]] = {
 """By method; all others train as the ablation does."""
 
 
-def _fit(world: World, seed: int, module: Slimmable, method: Method, path: Path) -> None:
-    options = replace(world.settings.pretrain, epochs=world.settings.phases.epochs)
+def _fit(
+    world: World, seed: int, module: Slimmable, options: TrainingOptions, method: Method, path: Path
+) -> None:
     Training(
         module, world.images.training, options, ARITHMETIC,
         rng=lambda epoch: rng_of("training", seed, "pretrain", epoch),
