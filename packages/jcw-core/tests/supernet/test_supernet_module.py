@@ -41,6 +41,12 @@ def test_of_tied_groups_the_first_are_kept(values: int, order: int) -> None:
         assert np.array_equal(ours, reference_mask(weight, density, order))
 
 
+def test_weights_that_are_no_numbers_have_a_mask() -> None:
+    """Training that diverged is told of by its own check."""
+    weight = torch.full((8, 4, 3, 3), torch.nan)
+    assert density_mask(weight, 0.5, 1).shape == weight.shape
+
+
 def shrunk(module: Slimmable, architecture: Architecture) -> tuple[Network, dict[str, np.ndarray]]:
     """The sub-network by the torch-free path: shrink, then mask."""
     weights = shrink_weights(

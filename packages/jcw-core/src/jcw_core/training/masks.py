@@ -47,7 +47,7 @@ def _strongest(powers: Tensor, count: int) -> Tensor:
     if count == 0:
         return torch.zeros_like(powers, dtype=torch.bool)
     kept = powers >= _smallest_of_largest(powers, count)
-    if surplus := int(kept.count_nonzero()) - count:
+    if (surplus := int(kept.count_nonzero()) - count) > 0:
         smallest = powers == powers[kept].min()
         kept.view(-1)[smallest.view(-1).nonzero()[-surplus:]] = False
     return kept
