@@ -29,7 +29,10 @@ def sandwiched(world: World, seed: int, name: str, model: Row) -> Row:
     shared = Slimmable(world.network, rng_of("weights", seed))
     began, epochs = time.process_time(), world.settings.supernet.epochs + world.settings.phases.epochs
     # All budgets cut the same weights, which the first of them trains.
-    path, options = world.folder(seed, "usnet") / "shared.safetensors", replace(world.settings.supernet, epochs=epochs)
+    path, options = (
+        world.folder(seed, "usnet") / "shared.safetensors",
+        replace(world.settings.supernet, epochs=epochs),
+    )
     _fit(world, seed, shared, options, UniformSandwich(world.space), path)
     module = Slimmable(shrink(world.network, architecture), rng_of("weights", seed))
     module.load_weights(shrink_weights(world.network, architecture, shared.weights()))
