@@ -46,10 +46,10 @@ def _strongest(powers: Tensor, count: int) -> Tensor:
     """Booleans, True at so many of the largest values."""
     if count == 0:
         return torch.zeros_like(powers, dtype=torch.bool)
-    kept = powers >= _smallest_of_largest(powers, count)
+    least = _smallest_of_largest(powers, count)
+    kept = powers >= least
     if (surplus := int(kept.count_nonzero()) - count) > 0:
-        smallest = powers == powers[kept].min()
-        kept.view(-1)[smallest.view(-1).nonzero()[-surplus:]] = False
+        kept.view(-1)[(powers == least).view(-1).nonzero()[-surplus:]] = False
     return kept
 
 
