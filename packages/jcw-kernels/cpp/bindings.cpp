@@ -208,6 +208,11 @@ NB_MODULE(_engine, m) {
         "The instruction set that a program would use.");
   m.def("gains_from_numbers", [](int rows, int columns, double kept) { return jcw::gains_from_numbers({rows, columns}, kept); },
         "rows"_a, "columns"_a, "kept_inputs"_a, "Whether a convolution is taken to be faster with whole numbers.");
+  m.def("depthwise_gains_from_numbers",
+        [](std::pair<int, int> kernel, std::pair<int, int> stride, bool clamps) {
+          return jcw::depthwise_gains_from_numbers({kernel.first, kernel.second}, {stride.first, stride.second}, clamps);
+        },
+        "kernel_size"_a, "stride"_a, "clamps"_a, "Whether a depthwise one is, whose activation only clamps or does more.");
   m.def("peak_gflops", &peak_gflops, "isa"_a = "", "rounds"_a = 20,
         "GFLOP/s of the tile loop with its data in L1 cache, at the clock of this moment: the best of some runs.");
   m.def("copy_gbytes", &copy_gbytes, "GB/s, read and written, of large copies.");

@@ -11,8 +11,10 @@ from kernel_samples import conv_network, weights_for
 from jcw_core.errors import JcwError
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
+from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.model import Model
-from jcw_kernels import calibrate, compile_model
+from jcw_kernels import Program, calibrate, compile_model
+from jcw_kernels.layer_program import layer_file
 from jcw_kernels.quantization import Numbers
 
 
@@ -35,7 +37,7 @@ def test_a_calibrated_network_computes_nearly_the_same(isa: str, rng: np.random.
     exact = compile_model(model, isa=isa).run(images[16:])
     for method in ("mse", "percentile", "minmax"):
         numbers = calibrate(model, images[:16], method=method)  # type: ignore[arg-type]
-        assert set(numbers) == {"one", "two"}
+        assert set(numbers) == {"one", "deep", "two"}
         found = compile_model(model, isa=isa, quantization=numbers).run(images[16:])
         assert 0 < np.linalg.norm(found - exact) < 0.03 * np.linalg.norm(exact), method
 
@@ -51,8 +53,36 @@ def test_layers_may_be_named(rng: np.random.Generator) -> None:
     model = Model(small(), weights_for(small(), rng))
     images = rng.standard_normal((2, 3, 16, 16), dtype=np.float32)
     assert set(calibrate(model, images, layers=["wide"])) == {"wide"}
-    with pytest.raises(JcwError, match="'deep' cannot compute with int8"):
-        calibrate(model, images, layers=["deep"])
+    with pytest.raises(JcwError, match="'mean' cannot compute with int8"):
+        calibrate(model, images, layers=["mean"])
+    grouped = conv_network((3, 16, 16), 6, (3, 3), groups=3)
+    with pytest.raises(JcwError, match="'conv' cannot compute with int8"):
+        calibrate(Model(grouped, weights_for(grouped, rng)), images, layers=["conv"])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "activation", "taken"),
+    [
+        (3, 1, "", True),
+        (5, 1, "relu6", True),
+        (3, 1, "silu", False),
+        (3, 2, "relu", False),
+        (1, 1, "", False),
+    ],
+)
+def test_depthwise_layers_are_taken_where_their_neighbours_make_numbers(
+    kernel: int, stride: int, activation: str, taken: bool, rng: np.random.Generator
+) -> None:
+    network = conv_network(
+        (8, 9, 9), 8, (kernel,) * 2, (stride,) * 2, (kernel // 2,) * 2, groups=8, activation=activation
+    )
+    images = rng.standard_normal((2, 8, 9, 9), dtype=np.float32)
+    assert set(calibrate(Model(network, weights_for(network, rng)), images)) == ({"conv"} if taken else set())
+    problem = problem_of(network, fuse(network)[0])
+    for precision in ("int8", "float32"):
+        file, _ = layer_file(problem, rng, precision)
+        kernels = {step.kernel for step in Program(file).profile(rounds=1)}
+        assert bool(kernels & {"int8 depthwise", "int8 in floats"}) == (taken and precision == "int8")
 
 
 def test_means_of_outputs_stay(rng: np.random.Generator) -> None:

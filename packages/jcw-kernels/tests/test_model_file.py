@@ -77,7 +77,9 @@ HALF_OUTPUTS = [-69.35302, -81.845955, -18.432955, 19.41423, 0.99039477]
 """What the one that wrote version 3 made of it, with the same weights in float16."""
 INT8_OUTPUTS = [-69.29242, -81.64725, -18.366236, 19.455244, 1.0162862]
 """What the one that wrote version 4 made of it, with int8 in the two convolutions."""
-VERSIONS = {1: FIXTURE_OUTPUTS, 2: FIXTURE_OUTPUTS, 3: HALF_OUTPUTS, 4: INT8_OUTPUTS}
+DEPTHWISE_OUTPUTS = [-69.383453, -81.733559, -18.435602, 19.492968, 1.0183959]
+"""What the one that wrote version 5 made of it, with int8 in the depthwise one as well."""
+VERSIONS = {1: FIXTURE_OUTPUTS, 2: FIXTURE_OUTPUTS, 3: HALF_OUTPUTS, 4: INT8_OUTPUTS, 5: DEPTHWISE_OUTPUTS}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -97,7 +99,7 @@ def test_there_is_a_fixture_of_every_version() -> None:
 
 def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
     metadata, arrays = parts(file)
-    assert metadata["format"] == FORMAT == "jcw-model/4"
+    assert metadata["format"] == FORMAT == "jcw-model/5"
     assert metadata["precision"] == "float32"
     data = b"".join(
         [
@@ -113,8 +115,8 @@ def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
     [
         (
             "format",
-            "jcw-model/5",
-            "of format jcw-model/5, newer than this engine, which reads up to jcw-model/4",
+            "jcw-model/6",
+            "of format jcw-model/6, newer than this engine, which reads up to jcw-model/5",
         ),
         ("format", "jcw-model/999999999", "newer than this engine"),
         ("format", "jcw-model/9999999999", "does not say format"),

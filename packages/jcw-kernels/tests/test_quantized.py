@@ -23,6 +23,7 @@ from jcw_kernels.model_file import serialize, stated
 from jcw_kernels.quantization import Numbers
 
 F32 = NDArray[np.float32]
+KERNELS = {"int8", "int8 depthwise", "int8 in floats"}
 
 
 def integers(file: bytes, image: F32, network: Network, numbers: Numbers) -> F32:
@@ -39,7 +40,10 @@ def integers(file: bytes, image: F32, network: Network, numbers: Numbers) -> F32
     pixels = np.pad(pixels, ((0, 0), (top, top), (left, left)))
     seen = sliding_window_view(pixels, kernel, axis=(1, 2))[:, ::step_y, ::step_x]
     weight = expanded(tensors, network).astype(np.int64)
-    sums = np.einsum("chwij,ocij->ohw", seen, weight).astype(np.float32)
+    if node.attributes["groups"] == 1:
+        sums = np.einsum("chwij,ocij->ohw", seen, weight).astype(np.float32)
+    else:
+        sums = np.einsum("chwij,cij->chw", seen, weight[:, 0]).astype(np.float32)
     return sums * (tensors["conv.scale"] * scale)[:, None, None] + tensors["conv.bias"][:, None, None]
 
 
@@ -76,7 +80,7 @@ def check(
         wanted = np.maximum(wanted, 0)
         wanted = np.minimum(wanted, 6) if network["act"].op == "relu6" else wanted
     program = Program(file, **options)
-    assert {"int8", "int8 in floats"} & {step.kernel for step in program.profile(rounds=1)}
+    assert KERNELS & {step.kernel for step in program.profile(rounds=1)}
     np.testing.assert_array_equal(poisoned(program, image), wanted.reshape(-1))
 
 
@@ -101,6 +105,29 @@ def test_windows(
 ) -> None:
     network = conv_network((6, *size), 6, (kernel,) * 2, (stride,) * 2, (kernel // 2,) * 2)
     check(network, 0.4, rng, isa=isa)
+
+
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (5, 5), (7, 7), (1, 4), (5, 2)])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [(7, 7), (14, 13), (8, 17), (28, 65)])
+def test_depthwise_windows(
+    kernel: tuple[int, int], stride: int, size: tuple[int, int], isa: str, dot: str, rng: np.random.Generator
+) -> None:
+    padding = (kernel[0] // 2, kernel[1] // 2)
+    network = conv_network((9, *size), 9, kernel, (stride,) * 2, padding, groups=9)
+    check(network, 1.0, rng, isa=isa, threads=stride)
+
+
+@pytest.mark.parametrize("activation", ["", "relu", "relu6"])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("zero", [0, 117, 255])
+def test_what_is_fused_into_a_depthwise_one(
+    activation: str, residual: bool, zero: int, isa: str, dot: str, rng: np.random.Generator
+) -> None:
+    network = conv_network(
+        (6, 20, 21), 6, (3, 3), padding=(1, 1), groups=6, activation=activation, residual=residual
+    )
+    check(network, 1.0, rng, zero=zero, isa=isa, threads=3)
 
 
 @pytest.mark.parametrize("activation", ["", "relu", "relu6"])
@@ -198,13 +225,9 @@ def test_damaged_files_are_named(rng: np.random.Generator) -> None:
             Program(broken)
 
 
-def test_one_channel_to_one_is_depthwise_and_takes_floats(rng: np.random.Generator) -> None:
+def test_one_channel_to_one_is_depthwise(isa: str, dot: str, rng: np.random.Generator) -> None:
     """Kernels of floats once read whole numbers there."""
-    network = conv_network((1, 6, 6), 1, (3, 3))
-    model = Model(network, weights_for(network, rng))
-    with pytest.raises(FormatError, match="takes no input_scale"):
-        compile_model(model, quantization={"conv": Numbers(0.1, 3, np.zeros(1))})
-    assert not calibrate(model, rng.standard_normal((2, 1, 6, 6), dtype=np.float32))
+    check(conv_network((1, 16, 16), 1, (3, 3)), 1.0, rng, isa=isa)
 
 
 def test_an_engine_takes_dots_always_or_never(

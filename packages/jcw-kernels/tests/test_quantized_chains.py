@@ -116,6 +116,9 @@ WRITERS = {
     "depthwise": Layer("depthwise"),
     "depthwise, stride 2": Layer("depthwise", stride=2),
     "depthwise of 5": Layer("depthwise", 5),
+    "int8, depthwise": Layer("depthwise", zero=3),
+    "int8, depthwise of 5": Layer("depthwise", 5, zero=200),
+    "int8, depthwise, stride 2": Layer("depthwise", stride=2, zero=0),
     "depthwise of 7": Layer("depthwise", 7),
     "max pool": Layer("max_pool", 3, 2),
     "average": Layer("avg_pool", 2, 2),
@@ -151,7 +154,7 @@ def test_random_chains(seed: int, isa: str, dot: str) -> None:
     layers = []
     for _ in range(int(rng.integers(2, 7))):
         kind = str(rng.choice(["conv", "conv", "conv", "depthwise", "max_pool"]))
-        zero = int(rng.integers(0, 256)) if kind == "conv" and rng.random() < 0.8 else None
+        zero = int(rng.integers(0, 256)) if kind != "max_pool" and rng.random() < 0.8 else None
         kernel = int(rng.choice([1, 3, 5])) if zero is not None else 1 if kind == "conv" else 3
         layers.append(
             Layer(

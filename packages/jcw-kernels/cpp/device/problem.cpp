@@ -165,7 +165,9 @@ int add_layer(Model& model, Unit unit, double density, Weights& weights, bool in
   Unit& last = model.units.back();
   if (last.weighted()) weights.fill(last, density);
   if (last.op == Op::prelu) last.weight.assign(static_cast<std::size_t>(last.in.channels), 0.25f);
-  if (int8 && quantizes(last) && gains_from_numbers(last.kernel, density * last.in.channels)) quantize(last);
+  const bool gains = last.depthwise() ? depthwise_gains_from_numbers(last.kernel, last.stride, clamps(last.activation))
+                                      : gains_from_numbers(last.kernel, density * last.in.channels);
+  if (int8 && quantizes(last) && gains) quantize(last);
   return made;
 }
 

@@ -82,6 +82,20 @@ struct QuantizedConvolution {
   const std::int32_t* first;  // one per channel, padded to whole groups
 };
 
+// Depthwise convolution of whole numbers: one plane in, one plane out, the same offsets in every plane. A product takes as many
+// taps as one of QuantizedConvolution takes entries; weights lie as [channel][product][tap]. Sums begin with `first` here, too.
+// There is an offset for each tap, or, where the taps of a product are adjacent pixels, one for each product.
+struct QuantizedWindowed {
+  Target target;
+  const void* in;
+  std::ptrdiff_t in_plane;  // all phases of one channel
+  const std::int32_t* offsets;
+  const void* weights;
+  const std::int32_t* first;  // one per channel
+  const void* keep;           // per pixel, in its size, all ones or, in pad columns, zero; of windowed_numbers
+  int products;
+};
+
 // Dense convolution by groups of rows_channels output channels and rows of pixels. Entry e of every group multiplies the
 // pixels at in + offset[e]; weights are [group][entry][channel].
 struct ConvolutionRows {
@@ -210,11 +224,15 @@ struct QuantizedKernels {
   int pixel_bytes, weight_bytes;
   int inputs;  // entries that meet in one product
   int offset;  // what pixels are less than the numbers 0 to 255 that they stand for
-  int taps;    // windows of fewer are faster with floats, as long as their sums are exact
+  int taps;    // windows of fewer are faster with floats, as long as their sums are exact; above 1, depthwise ones are, too
   // Whole blocks of pixels; of floats, which are whole numbers then, less the tensor's zero.
   void (*quantize)(const Quantize&, std::ptrdiff_t begin, std::ptrdiff_t end);
   void (*round)(const Quantize&, std::ptrdiff_t begin, std::ptrdiff_t end);
   void (*convolve)(const QuantizedConvolution&, int block_begin, int block_end, int group_begin, int group_end);
+  void (*windowed)(const QuantizedWindowed&, int block_begin, int block_end, int channel_begin, int channel_end);
+  // Products of adjacent pixels, where only numbers are written and no residual is added: planes of at least
+  // inputs * Tuning::width pixels. Null where lanes of sums are no product's pixels.
+  void (*windowed_numbers)(const QuantizedWindowed&, int block_begin, int block_end, int channel_begin, int channel_end);
 };
 
 // Ranges are half open. Pixels are given in blocks of Tuning::block.

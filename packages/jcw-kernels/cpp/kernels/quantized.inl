@@ -5,6 +5,8 @@
 // with offsets as in convolve.inl; padding holds `zero`. Four adjacent output channels share each load here as well, and as many
 // kept inputs as one instruction adds up, wherever they lie, are interleaved in registers: Dot::inputs of them, pixel by pixel.
 // Products and sums are exact, and floats take no fused multiply-add, so that every instruction set has the same bits.
+// A depthwise convolution interleaves taps of one plane in the same way, for one channel (QuantizedWindowTiles), or reads adjacent
+// pixels as the taps of a product (NumberWindows).
 #pragma once
 
 #include "tile.inl"
@@ -12,6 +14,7 @@
 namespace {
 
 using jcw::QuantizedConvolution;
+using jcw::QuantizedWindowed;
 
 template <class Pixel>
 void quantize(const jcw::Quantize& q, std::ptrdiff_t begin, std::ptrdiff_t end) {
@@ -125,6 +128,139 @@ void convolve_quantized(const QuantizedConvolution& conv, int block_begin, int b
 }
 
 template <class Dot>
+struct QuantizedWindowTiles {
+  const QuantizedWindowed& window;
+  int channel_begin, channel_end;
+
+  template <int N>
+  static JCW_INLINE void one(const QuantizedWindowed& window, int channel, std::ptrdiff_t pixel) {
+    const auto* in = static_cast<const typename Dot::pixel*>(window.in) + channel * window.in_plane + pixel;
+    const auto* weights = static_cast<const typename Dot::weight*>(window.weights) + std::ptrdiff_t{channel} * window.products * Dot::inputs;
+    const std::int32_t* offsets = window.offsets;
+    typename Dot::vec sums[N];
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) sums[n] = Dot::set(window.first[channel]);
+    for (int p = 0; p < window.products; ++p, offsets += Dot::inputs, weights += Dot::inputs) {
+      const typename Dot::pixel* rows[Dot::inputs];
+      JCW_UNROLL
+      for (int i = 0; i < Dot::inputs; ++i) rows[i] = in + offsets[i];
+      typename PixelsOf<Dot>::type x[N];
+      Dot::load(rows, x);
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n) sums[n] = Dot::template add<0>(x[n], weights, sums[n]);
+    }
+    Tile<1, N> tile;
+    Dot::to_floats(sums, tile.sum[0]);
+    scale(tile, window.target.scales + channel, window.target.bias + channel);
+    finish<1, N>(tile, window.target, channel, pixel);
+  }
+
+  template <int units>
+  __attribute__((noinline)) void run(int first, int tiles) const {
+    constexpr int N = units * Dot::granule;
+    const QuantizedWindowed known = window;  // what is stored cannot alias it, so it stays in registers
+    for (int channel = channel_begin; channel < channel_end; ++channel)
+      for (int t = 0; t < tiles; ++t) one<N>(known, channel, std::ptrdiff_t{first * Dot::granule + t * N} * Isa::width);
+  }
+};
+
+template <class Dot>
+void windowed_quantized(const QuantizedWindowed& window, int block_begin, int block_end, int channel_begin, int channel_end) {
+  constexpr int units = jcw::kBlock / (Dot::granule * Isa::width);
+  split_tiles<Dot::units>(block_begin * units, block_end * units, QuantizedWindowTiles<Dot>{window, channel_begin, channel_end});
+}
+
+// A lane of `inputs` adjacent pixels is what the taps of one product meet for the first of these. The vector that begins `s`
+// pixels later has the same for the pixel `s` after it. So nothing moves between lanes, and numbers that are shifted to where their
+// pixels lie in a lane come out in order. `products` is 0 where it is not known.
+template <class Dot, int products>
+struct NumberWindows {
+  using Ints = typename Rounded<>::ints;
+  using Pixel = typename Dot::pixel;
+  static constexpr int kSteps = Dot::inputs, kPixels = Dot::inputs * Isa::width, kBits = 8 * sizeof(Pixel);
+
+  const QuantizedWindowed& window;
+  Rounded<> rounded;
+  std::int32_t base, zeros, sign;  // of all pixels of a lane
+
+  JCW_INLINE explicit NumberWindows(const QuantizedWindowed& w)
+      : window(w), rounded(w.target.numbers.rounding), base(in_all(rounded.base - Dot::offset)), zeros(in_all(w.target.numbers.rounding.zero + Dot::offset)),
+        sign(in_all(Dot::offset)) {}
+
+  static JCW_INLINE std::int32_t in_all(std::int32_t number) {
+    std::uint32_t all = 0;
+    for (int s = 0; s < kSteps; ++s) all += static_cast<std::uint32_t>(number) << kBits * s;
+    return static_cast<std::int32_t>(all);
+  }
+
+  JCW_INLINE void add_product(const Pixel* in, const typename Dot::weight* weights, typename Dot::vec (&sums)[kSteps]) const {
+    JCW_UNROLL
+    for (int s = 0; s < kSteps; ++s) {
+      typename Dot::vec x;
+      __builtin_memcpy(&x, in + s, sizeof x);
+      sums[s] = Dot::template add<0>(x, weights, sums[s]);
+    }
+  }
+
+  JCW_INLINE void sum(int channel, std::ptrdiff_t pixel, typename Dot::vec (&sums)[kSteps]) const {
+    const int count = products ? products : window.products;
+    const Pixel* in = static_cast<const Pixel*>(window.in) + channel * window.in_plane + pixel;
+    const auto* weights = static_cast<const typename Dot::weight*>(window.weights) + std::ptrdiff_t{channel} * count * kSteps;
+    JCW_UNROLL
+    for (int s = 0; s < kSteps; ++s) sums[s] = Dot::set(window.first[channel]);
+    if constexpr (products) {
+      JCW_UNROLL
+      for (int p = 0; p < products; ++p) add_product(in + window.offsets[p], weights + p * kSteps, sums);
+    } else {
+      for (int p = 0; p < count; ++p) add_product(in + window.offsets[p], weights + p * kSteps, sums);
+    }
+  }
+
+  JCW_INLINE void one(int channel, std::ptrdiff_t pixel) const {
+    typename Dot::vec sums[kSteps];
+    sum(channel, pixel, sums);
+    const vec by = Isa::set(window.target.scales[channel]), more = Isa::set(window.target.bias[channel]);
+    // Numbers of 0 to 255 do not carry into each other.
+    Ints numbers = Ints{} - base;
+    JCW_UNROLL
+    for (int s = 0; s < kSteps; ++s) {
+      Ints whole;
+      __builtin_memcpy(&whole, &sums[s], sizeof whole);
+      numbers += rounded.bits(__builtin_convertvector(whole, vec) * by + more) << kBits * s;
+    }
+    Ints keep;
+    __builtin_memcpy(&keep, static_cast<const Pixel*>(window.keep) + pixel, sizeof keep);
+    numbers = ((numbers & keep) | (zeros & ~keep)) ^ sign;
+    Pixel* const out = static_cast<Pixel*>(window.target.numbers.out) + channel * window.target.numbers.plane + pixel;
+    __builtin_memcpy(out, &numbers, sizeof numbers);
+  }
+
+  // The last tile overlaps the one before it.
+  __attribute__((noinline)) void run(std::ptrdiff_t begin, std::ptrdiff_t end, int channel_begin, int channel_end) const {
+    const NumberWindows known = *this;
+    for (int channel = channel_begin; channel < channel_end; ++channel) {
+      std::ptrdiff_t pixel = begin;
+      for (; pixel + kPixels <= end; pixel += kPixels) known.one(channel, pixel);
+      if (pixel < end) known.one(channel, end - kPixels);
+    }
+  }
+};
+
+template <class Dot>
+void windowed_numbers(const QuantizedWindowed& window, int block_begin, int block_end, int channel_begin, int channel_end) {
+  const std::ptrdiff_t begin = std::ptrdiff_t{block_begin} * jcw::kBlock, end = std::ptrdiff_t{block_end} * jcw::kBlock;
+  // A window of three rows and no more columns than a product has taps.
+  if (window.products == 3) return NumberWindows<Dot, 3>(window).run(begin, end, channel_begin, channel_end);
+  NumberWindows<Dot, 0>(window).run(begin, end, channel_begin, channel_end);
+}
+
+template <class Dot>
+constexpr auto windowed_numbers_kernel() -> decltype(jcw::QuantizedKernels::windowed_numbers) {
+  if constexpr (sizeof(typename Dot::pixel) * Dot::inputs == sizeof(std::int32_t)) return windowed_numbers<Dot>;
+  return nullptr;
+}
+
+template <class Dot>
 constexpr jcw::QuantizedKernels kQuantized = {
     .name = Dot::name,
     .pixel_bytes = sizeof(typename Dot::pixel),
@@ -135,6 +271,8 @@ constexpr jcw::QuantizedKernels kQuantized = {
     .quantize = quantize<typename Dot::pixel>,
     .round = quantize<float>,
     .convolve = convolve_quantized<Dot>,
+    .windowed = windowed_quantized<Dot>,
+    .windowed_numbers = windowed_numbers_kernel<Dot>(),
 };
 
 }  // namespace

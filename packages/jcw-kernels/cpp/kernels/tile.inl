@@ -122,19 +122,28 @@ struct Rounded {
   JCW_INLINE explicit Rounded(const jcw::Rounding& by)
       : inverse(I::set(by.inverse)), low(I::set(by.low)), high(I::set(by.high)), base(0x4B400000 - by.zero) {}
 
+  static JCW_INLINE vec magic() { return I::set(12582912.0f); }
+  JCW_INLINE vec shifted(vec value) const { return I::min(high, I::number_or(low, value * inverse)) + magic(); }
+
+  // What pixels hold, and `base` more.
+  JCW_INLINE ints bits(vec value) const {
+    const vec rounded = shifted(value);
+    ints bits;
+    __builtin_memcpy(&bits, &rounded, sizeof bits);
+    return bits;
+  }
+
   template <class Pixel, class To = Isa>
   JCW_INLINE void store(Pixel* out, vec value) const {
     typedef Pixel pixels __attribute__((vector_size(sizeof(Pixel) * I::width)));
-    const typename I::vec magic = I::set(12582912.0f), rounded = I::min(high, I::number_or(low, value * inverse)) + magic;
     if constexpr (std::is_same_v<Pixel, float>) {
-      I::store(out, rounded - magic);
+      I::store(out, shifted(value) - magic());
     } else {
-      ints bits;
-      __builtin_memcpy(&bits, &rounded, sizeof bits);
-      if constexpr (sizeof(Pixel) == 1 && requires { To::store_bytes(out, bits); }) {
-        To::store_bytes(out, bits - base);
+      const ints all = bits(value) - base;
+      if constexpr (sizeof(Pixel) == 1 && requires { To::store_bytes(out, all); }) {
+        To::store_bytes(out, all);
       } else {
-        const pixels few = __builtin_convertvector(bits - base, pixels);
+        const pixels few = __builtin_convertvector(all, pixels);
         __builtin_memcpy(out, &few, sizeof few);
       }
     }
@@ -191,6 +200,17 @@ JCW_INLINE void finish(Tile<R, N>& tile, const Target& to, int channel, std::ptr
   }
   if (!only_clamps(to.activation))
     for (int r = 0; r < rows; ++r) activate(out + r * to.out_plane, N, to.activation, mask);
+}
+
+// What sums of one plane begin with; those of whole numbers get their bias when they are scaled.
+JCW_INLINE vec start_of(const Target& to, int channel) { return Isa::set(to.scales ? 0.0f : to.bias[channel]); }
+
+// For sums that began so.
+template <int N>
+JCW_INLINE void finish_plane(Tile<1, N>& tile, const Target& to, int channel, std::ptrdiff_t pixel) {
+  if constexpr (!kHalf)
+    if (to.scales) scale(tile, to.scales + channel, to.bias + channel);
+  finish<1, N>(tile, to, channel, pixel);
 }
 
 // Calls body<N>(first vector, tiles) so that [begin, end) is covered by runs of equal tiles that are as

@@ -25,9 +25,9 @@ struct WindowedTiles {
     Tile<1, N> tile;
     if (!window.maximum) {
       const float* weights = window.weights + std::ptrdiff_t{channel} * window.taps;
-      const vec bias = Isa::set(window.target.bias[channel]);
+      const vec from = start_of(window.target, channel);
       JCW_UNROLL
-      for (int n = 0; n < N; ++n) tile.sum[0][n] = bias;
+      for (int n = 0; n < N; ++n) tile.sum[0][n] = from;
       in_parts(tile, window.taps, [&](Tile<1, N>& part, int begin, int some) {
         for (int k = begin; k < begin + some; ++k) {
           const vec weight = Isa::set(weights[k]);
@@ -45,7 +45,7 @@ struct WindowedTiles {
           tile.sum[0][n] = Isa::largest(tile.sum[0][n], Isa::load(in + window.offsets[k] + n * Isa::width));
       }
     }
-    finish<1, N>(tile, window.target, channel, pixel);
+    finish_plane<N>(tile, window.target, channel, pixel);
   }
 };
 

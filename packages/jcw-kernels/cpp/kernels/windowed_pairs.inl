@@ -57,11 +57,11 @@ struct RowPairTiles {
     RowPairs<I, N> pairs{in, window.in_row, {}, {}};
     JCW_UNROLL
     for (int k = 0; k < 9; ++k) pairs.weight[k] = I::set(window.weights[std::ptrdiff_t{channel} * 9 + k]);
-    const vec bias = I::set(window.target.bias[channel]);
+    const vec from = start_of(window.target, channel);
     JCW_UNROLL
-    for (int n = 0; n < N; ++n) pairs.tile.sum[0][n] = bias;
+    for (int n = 0; n < N; ++n) pairs.tile.sum[0][n] = from;
     pairs.run();
-    finish<1, N>(pairs.tile, window.target, channel, row * window.out_row);
+    finish_plane<N>(pairs.tile, window.target, channel, row * window.out_row);
   }
 };
 

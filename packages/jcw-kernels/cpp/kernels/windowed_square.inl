@@ -48,16 +48,16 @@ struct SquareTiles {
     const element* in = elements(window.in) + channel * window.in_plane + pixel - window.padding_y * window.in_row - window.padding_x;
     const float* weights = window.weights + std::ptrdiff_t{channel} * K * K;
     Tile<1, N> tile;
-    const vec bias = Isa::set(window.target.bias[channel]);
+    const vec from = start_of(window.target, channel);
     JCW_UNROLL
-    for (int n = 0; n < N; ++n) tile.sum[0][n] = bias;
+    for (int n = 0; n < N; ++n) tile.sum[0][n] = from;
     for (int ky = 0; ky < K; ++ky, in += window.in_row, weights += K) {
       vec x[N + 1];
       JCW_UNROLL
       for (int n = 0; n <= N; ++n) x[n] = Isa::load(in + n * Isa::width);
       row<N>(tile, in, x, weights);
     }
-    finish<1, N>(tile, window.target, channel, pixel);
+    finish_plane<N>(tile, window.target, channel, pixel);
   }
 };
 

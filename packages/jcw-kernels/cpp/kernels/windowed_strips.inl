@@ -101,9 +101,9 @@ struct Strip {
       for (int k = 0; k < K * K; ++k) weight[k] = Isa::set(weights[k]);
     }
     // Inputs of pooling are not negative here, so zero padding never wins over a real pixel.
-    const vec bias = Isa::set(weighted ? window.target.bias[channel] : 0.0f);
+    const vec from = weighted ? start_of(window.target, channel) : Isa::set(0.0f);
     JCW_UNROLL
-    for (int live = 0; live < kLive; ++live) start(tile.sum[live], bias);
+    for (int live = 0; live < kLive; ++live) start(tile.sum[live], from);
     const element* in = elements(window.in) + channel * window.in_plane +
                       (S * std::ptrdiff_t{row_begin} - window.padding_y) * window.in_row + S * column - window.padding_x;
     in = feed<0, K - S>(in);
@@ -116,8 +116,8 @@ struct Strip {
         JCW_UNROLL
         for (int live = 1; live < kLive; ++live) tile.sum[live - 1][n] = tile.sum[live][n];
       }
-      start(tile.sum[kLive - 1], bias);
-      finish<1, N>(done, window.target, channel, row * window.out_row + column);
+      start(tile.sum[kLive - 1], from);
+      finish_plane<N>(done, window.target, channel, row * window.out_row + column);
     }
   }
 };

@@ -190,7 +190,7 @@ class Lowering {
     const Unit& u = unit(i);
     Tensor made = tensor(from);
     made.external = made.flat = false;
-    const bool floats = u.taps() < pixels_.taps && exact_in_floats(u);
+    const bool floats = (u.depthwise() ? pixels_.taps > 1 : u.taps() < pixels_.taps) && exact_in_floats(u);
     made.bytes = floats ? sizeof(float) : pixels_.bytes;
     made.zero = floats ? 0 : u.zero - pixels_.offset;
     if (!floats) made.kind = "int8 " + std::to_string(u.zero);
@@ -303,11 +303,10 @@ class Lowering {
   bool can_quantize(const Operation& o) const {
     const Unit& u = unit(o.unit);
     const Tensor& written = result_.tensors[index(o.write)];
-    const bool clamps = u.activation == Activation::none || u.activation == Activation::relu || u.activation == Activation::relu6;
     // Other forms of convolutions that compute with floats may be faster than what is saved.
     const bool tiles = o.kind == Kind::convolution && (u.quantized() || u.taps() == 1);
     const bool able = tiles || o.kind == Kind::windowed || o.kind == Kind::elementwise;
-    return able && clamps && o.numbers < 0 && !written.flat;
+    return able && clamps(u.activation) && o.numbers < 0 && !written.flat;
   }
 
   const Model& model_;

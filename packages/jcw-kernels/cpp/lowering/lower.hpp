@@ -87,8 +87,8 @@ struct Lowered {
   int output = 0;
 };
 
-// How pixels of whole numbers are kept: in so many bytes, less `offset`; as floats where windows have fewer taps. `block`: how
-// many of the others kernels compute at once.
+// How pixels of whole numbers are kept: in so many bytes, less `offset`; as floats where windows have fewer taps, and for depthwise
+// convolutions where any has. `block`: how many of the others kernels compute at once.
 struct Pixels {
   int bytes, offset, taps, block;
 };

@@ -60,12 +60,22 @@ inline bool is_linear(const Unit& unit) { return unit.fuses() && one_pixel(unit.
 
 // What can be computed with whole numbers.
 inline bool quantizes(const Unit& unit) {
-  return unit.op == Op::conv2d && unit.groups == 1 && !unit.depthwise() && !is_linear(unit);
+  return unit.op == Op::conv2d && (unit.groups == 1 || unit.depthwise()) && !is_linear(unit);
 }
 
 // Whether a convolution that keeps so many inputs for each output, in the mean, is faster with whole numbers by more than rounding
 // its inputs costs, where there are dot products of bytes. Measured.
 inline bool gains_from_numbers(Pair kernel, double kept_inputs) { return kernel != Pair{1, 1} || kept_inputs >= 16; }
+
+// The same of a depthwise one. Those before activations that do more than clamp have neighbours that make no numbers; strided ones
+// would be taken apart first.
+inline bool depthwise_gains_from_numbers(Pair kernel, Pair stride, bool clamps) {
+  return kernel != Pair{1, 1} && stride == Pair{1, 1} && clamps;
+}
+
+inline bool clamps(Activation activation) {
+  return activation == Activation::none || activation == Activation::relu || activation == Activation::relu6;
+}
 
 inline bool never_negative(Activation activation) {
   return activation == Activation::relu || activation == Activation::relu6 || activation == Activation::sigmoid ||

@@ -48,6 +48,9 @@ class Binder {
   const Unit& unit(const Operation& o) const { return bound_.model->units[static_cast<std::size_t>(o.unit)]; }
   const Tensor& tensor(int t) const { return bound_.lowered->tensors[static_cast<std::size_t>(t)]; }
 
+  // Whether it computes with whole numbers that lie as such.
+  bool in_numbers(const Operation& o) const { return unit(o).quantized() && !tensor(o.reads[0]).holds_floats(); }
+
   // External tensors have no address yet: data is null.
   View view(int t) const {
     const Tensor& info = tensor(t);
@@ -107,6 +110,7 @@ Step make_convolution(const Binder& binder, const Operation& o);
 Step make_narrow(const Binder& binder, const Operation& o);  // the image in half precision
 Step make_quantize(const Binder& binder, const Operation& o);  // floats to whole numbers
 Step make_quantized(const Binder& binder, const Operation& o);  // a convolution of these, without density and macs
+Step make_quantized_windowed(const Binder& binder, const Operation& o);  // a depthwise one of these, without macs
 Step make_tiled_convolution(const Binder& binder, const Operation& o);  // with Step::groupwise
 // Whether a layer with this share of kept weights is to be made by make_winograd. Throws UsageError when the
 // environment variable JCW_WINOGRAD is neither "always" nor "never".

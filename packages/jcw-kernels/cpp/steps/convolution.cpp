@@ -106,15 +106,11 @@ bool dense_pays(const Unit& unit, const Kernels& kernels, double density) {
   return unit.groups == 1 && density >= break_even(unit, kernels);
 }
 
-bool in_numbers(const Binder& binder, const Operation& o) {
-  return binder.unit(o).quantized() && !binder.tensor(o.reads[0]).holds_floats();
-}
-
 // In the form that is the fastest at this share of kept weights.
 Step make_form(const Binder& binder, const Operation& o, double density) {
   const Unit& unit = binder.unit(o);
   const Kernels& kernels = binder.kernels();
-  if (in_numbers(binder, o)) return make_quantized(binder, o);
+  if (binder.in_numbers(o)) return make_quantized(binder, o);
   if (unit.quantized() || o.numbers >= 0) return make_tiles(binder, o, dense_pays(unit, kernels, density));
   if (winograd_pays(binder, o, density)) return make_winograd(binder, o);
   const double cost = rows_cost(binder, o);
@@ -139,7 +135,7 @@ Step make_convolution(const Binder& binder, const Operation& o) {
 Step make_tiled_convolution(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const double kept = density(unit);
-  if (in_numbers(binder, o)) return counted(make_quantized(binder, o), unit, kept);
+  if (binder.in_numbers(o)) return counted(make_quantized(binder, o), unit, kept);
   return counted(make_tiles(binder, o, dense_pays(unit, binder.kernels(), kept)), unit, kept);
 }
 

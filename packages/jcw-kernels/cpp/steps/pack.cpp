@@ -106,6 +106,9 @@ Packed pack_sparse(const Unit& unit, int blocks, const Address& address) {
 
 namespace {
 
+// Bytes of weights that kernels may load for a product of one channel.
+constexpr std::size_t kWeightsRead = 16;
+
 void append_number(float number, int bytes, std::vector<std::byte>& to) {
   const auto value = static_cast<std::int16_t>(number);  // little end first
   for (int i = 0; i < bytes; ++i) to.push_back(static_cast<std::byte>(value >> 8 * i & 0xFF));
@@ -154,6 +157,77 @@ PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, 
   packed.starts.push_back(static_cast<std::int32_t>(packed.offsets.size() / inputs));
   const std::int32_t last = packed.offsets.empty() ? 0 : packed.offsets.back();
   packed.offsets.insert(packed.offsets.end(), kAhead, last);  // prefetching reads past the end
+  return packed;
+}
+
+namespace {
+
+// The taps of all products of a depthwise convolution, and where their pixels lie.
+struct Slots {
+  std::vector<int> taps;  // kNoTap where a product has fewer than kernels.inputs
+  std::vector<std::int32_t> offsets;
+};
+constexpr int kNoTap = -1;
+
+// By rising offset.
+std::vector<std::pair<std::int32_t, int>> reachable(const Unit& unit, const Address& address) {
+  std::vector<std::pair<std::int32_t, int>> found;
+  for (int tap = 0; tap < unit.taps(); ++tap) {
+    const std::int32_t offset = address(0, tap / unit.kernel.x, tap % unit.kernel.x);
+    if (offset != kNowhere) found.emplace_back(offset, tap);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Slots any_slots(const Unit& unit, std::size_t inputs, const Address& address) {
+  Slots slots;
+  for (const auto& [offset, tap] : reachable(unit, address)) {
+    slots.offsets.push_back(offset);
+    slots.taps.push_back(tap);
+  }
+  while (slots.taps.size() % inputs) {
+    slots.offsets.push_back(slots.offsets.back());
+    slots.taps.push_back(kNoTap);
+  }
+  return slots;
+}
+
+Slots adjacent_slots(const Unit& unit, std::size_t inputs, const Address& address) {
+  Slots slots;
+  for (const auto& [offset, tap] : reachable(unit, address)) {
+    const std::int64_t ahead = slots.offsets.empty() ? INT64_MAX : std::int64_t{offset} - slots.offsets.back();
+    if (ahead >= static_cast<std::int64_t>(inputs)) {
+      slots.offsets.push_back(offset);
+      slots.taps.resize(slots.taps.size() + inputs, kNoTap);
+    }
+    const auto within = static_cast<std::size_t>(offset - slots.offsets.back());
+    slots.taps[slots.taps.size() - inputs + within] = tap;
+  }
+  return slots;
+}
+
+}  // namespace
+
+PackedNumbers pack_quantized_windowed(const Unit& unit, const QuantizedKernels& kernels, const Address& address, bool adjacent) {
+  const auto inputs = static_cast<std::size_t>(kernels.inputs);
+  Slots slots = adjacent ? adjacent_slots(unit, inputs, address) : any_slots(unit, inputs, address);
+  PackedNumbers packed;
+  packed.products = whole(slots.taps.size() / inputs);
+  packed.groups = unit.out.channels;
+  packed.bias = unit.bias;
+  packed.scales = padded_scales(unit, 1);
+  packed.offsets = std::move(slots.offsets);
+  for (int channel = 0; channel < unit.out.channels; ++channel) {
+    std::int32_t sum = 0;
+    for (const int tap : slots.taps) {
+      const float weight = tap == kNoTap ? 0.0f : unit.weight[static_cast<std::size_t>(channel * unit.taps() + tap)];
+      append_number(weight, kernels.weight_bytes, packed.weights);
+      sum += static_cast<std::int32_t>(weight);
+    }
+    packed.first.push_back((kernels.offset - unit.zero) * sum);
+  }
+  packed.weights.resize(packed.weights.size() + kWeightsRead);
   return packed;
 }
 

@@ -43,11 +43,16 @@ struct PackedNumbers {
   std::vector<std::byte> weights;
   std::vector<float> scales, bias;
   int groups = 0;
+  int products = 0;  // of each channel of a depthwise convolution
 
   double bytes() const { return static_cast<double>(offsets.size() * sizeof(std::int32_t) + weights.size()); }
 };
 
 PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address);
+
+// Those of a depthwise convolution: weights as [channel][product][tap], offsets in the first channel's planes, of the taps or, where
+// these are to be adjacent pixels, of the products.
+PackedNumbers pack_quantized_windowed(const Unit& unit, const QuantizedKernels& kernels, const Address& address, bool adjacent);
 
 // All weights of a 3 x 3 convolution as G g G^T (see kernels/winograd.inl): 16 points of groups of `channels` output
 // channels. Input channels lie `plane` floats apart.

@@ -26,6 +26,28 @@ struct State {
   }
 };
 
+struct WindowedState {
+  PackedNumbers packed;
+  std::shared_ptr<std::vector<std::uint32_t>> mask;
+  std::vector<std::byte> keep;
+  QuantizedWindowed call{};
+};
+
+// Whether a depthwise convolution is one that windowed_numbers computes.
+bool only_numbers(const Binder& binder, const Operation& o) {
+  const QuantizedKernels& kernels = binder.quantized();
+  const int pixels = kernels.inputs * binder.kernels().tuning.width;
+  return kernels.windowed_numbers && o.write == o.numbers && o.residual < 0 && binder.tensor(o.write).bytes == kernels.pixel_bytes &&
+         binder.tensor(o.write).layout.blocks() * kBlock >= pixels;
+}
+
+// A mask of pixels in their size.
+std::vector<std::byte> kept_bytes(const std::vector<std::uint32_t>& mask, int pixel_bytes) {
+  std::vector<std::byte> keep;
+  for (const std::uint32_t word : mask) keep.insert(keep.end(), static_cast<std::size_t>(pixel_bytes), static_cast<std::byte>(word));
+  return keep;
+}
+
 }  // namespace
 
 Step make_quantize(const Binder& binder, const Operation& o) {
@@ -71,6 +93,40 @@ Step make_quantized(const Binder& binder, const Operation& o) {
   step.run = [state](int part, int parts) { state->run(part, parts); };
   step.groupwise = {packed.groups, kGroup,
                     [state](void* out, std::ptrdiff_t plane, Range rows, Range groups) { state->compute(out, plane, rows, groups); }};
+  return step;
+}
+
+Step make_quantized_windowed(const Binder& binder, const Operation& o) {
+  const Unit& unit = binder.unit(o);
+  const Layout& layout = binder.tensor(o.write).layout;
+  const View in = binder.view(o.reads[0]);
+  const QuantizedKernels& kernels = binder.quantized();
+  const bool numbers = only_numbers(binder, o);
+  auto state = std::make_shared<WindowedState>();
+  state->packed = pack_quantized_windowed(unit, kernels, binder.address(o, binder.tensor(o.reads[0]).layout), numbers);
+  const PackedNumbers& packed = state->packed;
+  const auto planes = static_cast<std::int64_t>(o.phases.size());
+  for (const int channel : {0, unit.out.channels - 1}) binder.check_reach(o, packed.offsets, channel * planes);
+  state->mask = binder.mask(layout);
+  if (numbers) state->keep = kept_bytes(*state->mask, kernels.pixel_bytes);
+  QuantizedWindowed& call = state->call;
+  call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), packed.bias.data());
+  call.target.scales = packed.scales.data();
+  call.in = in.data;
+  call.in_plane = in.plane * static_cast<std::ptrdiff_t>(planes);
+  call.offsets = packed.offsets.data();
+  call.weights = packed.weights.data();
+  call.first = packed.first.data();
+  call.keep = state->keep.data();
+  call.products = packed.products;
+  Step step;
+  step.kernel = "int8 depthwise";
+  step.bytes = packed.bytes();
+  step.run = [state, kernel = numbers ? kernels.windowed_numbers : kernels.windowed, blocks = layout.blocks(),
+              channels = unit.out.channels](int part, int parts) {
+    const Range own = slice(channels, part, parts);
+    kernel(state->call, 0, blocks, own.begin, own.end);
+  };
   return step;
 }
 

@@ -11,7 +11,7 @@ using Kernel = void (*)(const Windowed&, int, int, int, int);
 
 struct State {
   std::vector<std::int32_t> offsets;
-  std::vector<float> weights, bias;
+  std::vector<float> weights, bias, scales;
   std::shared_ptr<std::vector<std::uint32_t>> mask;
   Windowed call{};
   Kernel kernel = nullptr;
@@ -92,6 +92,10 @@ std::shared_ptr<State> make_state(const Binder& binder, const Operation& o, cons
   state->mask = binder.mask(layout);
   Windowed& call = state->call;
   call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), state->bias.data());
+  if (unit.quantized()) {
+    state->scales = padded_scales(unit, 1);
+    call.target.scales = state->scales.data();
+  }
   call.offsets = state->offsets.data();
   call.weights = state->weights.data();
   call.maximum = unit.op == Op::max_pool;
@@ -107,7 +111,7 @@ std::shared_ptr<State> make_state(const Binder& binder, const Operation& o, cons
 
 FromPlanes from_planes(const Binder& binder, const Operation& o, const Layout& in) {
   return [state = make_state(binder, o, in)](const void* planes, std::ptrdiff_t plane, Range rows, Range channels) {
-    State elsewhere{{}, {}, {}, {}, state->call, state->kernel};
+    State elsewhere{{}, {}, {}, {}, {}, state->call, state->kernel};
     elsewhere.call.in = planes;
     elsewhere.call.in_plane = plane;
     elsewhere.run(rows, channels);
@@ -117,13 +121,19 @@ FromPlanes from_planes(const Binder& binder, const Operation& o, const Layout& i
 Step make_windowed(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Layout& layout = binder.tensor(o.write).layout;
+  const double macs = unit.weighted() ? static_cast<double>(unit.out.size()) * unit.taps() : 0.0;
+  if (binder.in_numbers(o)) {
+    Step step = make_quantized_windowed(binder, o);
+    step.macs = macs;
+    return step;
+  }
   const auto state = make_state(binder, o, binder.tensor(o.reads[0]).layout);
   const View in = binder.view(o.reads[0]);
   state->call.in = in.data;
   state->call.in_plane = in.plane * static_cast<std::ptrdiff_t>(o.phases.size());
   Step step;
-  step.kernel = unit.weighted() ? "depthwise" : "pool";
-  step.macs = unit.weighted() ? static_cast<double>(unit.out.size()) * unit.taps() : 0.0;
+  step.kernel = unit.quantized() ? "int8 in floats" : unit.weighted() ? "depthwise" : "pool";
+  step.macs = macs;
   const int extent = shaped_kernel(binder, o) ? layout.height : layout.blocks();
   step.run = [state, extent, channels = unit.out.channels](int part, int parts) {
     state->run({0, extent}, slice(channels, part, parts));

@@ -64,6 +64,9 @@ def chosen_isa(isa: str = '') -> str:
 def gains_from_numbers(rows: int, columns: int, kept_inputs: float) -> bool:
     """Whether a convolution is taken to be faster with whole numbers."""
 
+def depthwise_gains_from_numbers(kernel_size: tuple[int, int], stride: tuple[int, int], clamps: bool) -> bool:
+    """Whether a depthwise one is, whose activation only clamps or does more."""
+
 def peak_gflops(isa: str = '', rounds: int = 20) -> float:
     """
     GFLOP/s of the tile loop with its data in L1 cache, at the clock of this moment: the best of some runs.

@@ -16,7 +16,7 @@ from jcw_core.network.operations import pair
 from jcw_core.network.weight_groups import weight_density
 from jcw_kernels.model_file import layers_of, numbers_of, serialize
 from jcw_kernels.program import Program
-from jcw_kernels.quantization import Numbers, Quantization, gains
+from jcw_kernels.quantization import Numbers, Quantization, depthwise_gains, gains
 
 Method = Literal["mse", "percentile", "minmax"]
 """What an activation's range is: the one whose rounded values are nearest to the true ones, all values but one in ten thousand
@@ -46,9 +46,10 @@ def calibrate(
     Args:
         model: the network with its weights.
         images: (n, channels, height, width), normalised as the network takes them; some hundred are enough.
-        layers: names of ungrouped convolutions with more than one output pixel. By default those that were measured to gain
-            where a processor has dot products of bytes: windows larger than one pixel, and of the others those that keep at
-            least 16 inputs for each output.
+        layers: names of ungrouped or depthwise convolutions with more than one output pixel. By default those that were
+            measured to gain where a processor has dot products of bytes: windows larger than one pixel, but for depthwise ones
+            with a stride or an activation that does more than clamp, and of the others those that keep at least 16 inputs for
+            each output.
         method: how a range is chosen.
         threads: of each image.
 
@@ -77,24 +78,26 @@ def _readers(model: Model, wanted: Collection[str] | None) -> dict[str, int]:
     for name in wanted:
         if name not in able:
             raise JcwError(
-                f"{name!r} cannot compute with int8; ungrouped convolutions of more than one output pixel can: {', '.join(able)}"
+                f"{name!r} cannot compute with int8; ungrouped and depthwise convolutions of more than one output pixel can: {', '.join(able)}"
             )
     return {name: numbers[able[name].inputs[0]] for name in wanted}
 
 
 def _pays(layer: FusedLayer, weight: NDArray[np.float32]) -> bool:
-    rows, columns = pair(layer.node.attributes, "kernel_size")
-    return gains((rows, columns), weight_density(weight) * weight.shape[1])
+    kernel = pair(layer.node.attributes, "kernel_size")
+    if weight.shape[1] == 1 and layer.node.attributes["groups"] == len(weight):
+        return depthwise_gains(kernel, pair(layer.node.attributes, "stride"), layer.activation)
+    return gains(kernel, weight_density(weight) * weight.shape[1])
 
 
 def _takes_numbers(network: Network, layer: FusedLayer) -> bool:
-    """As ``quantizes`` of the engine says: an ungrouped convolution of more than one pixel; one from one channel to one is
-    depthwise.
-    """
-    if layer.node.op != "conv2d" or layer.node.attributes["groups"] != 1:
+    """As ``quantizes`` of the engine says: an ungrouped or depthwise convolution of more than one pixel."""
+    if layer.node.op != "conv2d":
         return False
     channels, height, width = network.shapes[layer.node.name]
-    return height * width > 1 and not channels == network.shapes[layer.inputs[0]][0] == 1
+    groups = layer.node.attributes["groups"]
+    depthwise = groups == channels == network.shapes[layer.inputs[0]][0]
+    return bool(height * width > 1 and (groups == 1 or depthwise))
 
 
 def _observed(

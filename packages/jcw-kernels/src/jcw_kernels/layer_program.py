@@ -16,7 +16,7 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.network.weight_groups import GROUP_SIZE, kept_groups, weight_groups
 from jcw_core.protocols import Precision
 from jcw_kernels.model_file import stated
-from jcw_kernels.quantization import gains
+from jcw_kernels.quantization import depthwise_gains, gains
 
 _POOL = 1 << 16
 _WEIGHTED = LAYERS | {"batch_norm"}
@@ -70,16 +70,19 @@ def layer_file(
 
 
 def _gains(problem: LayerProblem) -> bool:
-    able = problem.op == "conv2d" and problem.groups == 1 and problem.out_height * problem.out_width > 1
-    depthwise = problem.in_channels == problem.out_channels == 1
-    return able and not depthwise and gains(problem.kernel_size, problem.density * problem.in_channels)
+    if problem.op != "conv2d" or problem.out_height * problem.out_width == 1:
+        return False
+    if problem.groups == problem.in_channels == problem.out_channels:
+        return depthwise_gains(problem.kernel_size, problem.stride, problem.activation)
+    return problem.groups == 1 and gains(problem.kernel_size, problem.density * problem.in_channels)
 
 
 def _numbers(name: str, tensors: Tensors) -> Tensors:
     """The same weights as whole numbers."""
-    values = np.clip(np.rint(40 * tensors[f"{name}.values"]), -127, 127).astype(np.int8)
+    stored = f"{name}.values" if f"{name}.values" in tensors else f"{name}.weight"
+    values = np.clip(np.rint(40 * tensors[stored]), -127, 127).astype(np.int8)
     scale = np.full(len(tensors[f"{name}.bias"]), 1 / 40, np.float32)
-    return tensors | {f"{name}.values": values, f"{name}.scale": scale}
+    return tensors | {stored: values, f"{name}.scale": scale}
 
 
 def _other(problem: LayerProblem) -> LayerProblem | None:

@@ -33,7 +33,7 @@ class StepTime:
 
     Args:
         layer: name of the layer that it belongs to.
-        kernel: ``"sparse"``, ``"dense"``, ``"rows"`` (dense, row by row), ``"winograd"``, ``"int8"`` (whole numbers), ``"quantize"`` (floats to these), ``"depthwise"``,
+        kernel: ``"sparse"``, ``"dense"``, ``"rows"`` (dense, row by row), ``"winograd"``, ``"int8"`` and ``"int8 depthwise"`` (whole numbers), ``"quantize"`` (floats to these), ``"depthwise"``,
             ``"linear"``, ``"pool"``, ``"elementwise"``, ``"mean"``, ``"portable"`` (plain loops) or ``"copy"``; ``"sparse+depthwise"`` and
             ``"dense+depthwise"`` are a 1 x 1 convolution and the depthwise one that follows it in one step.
         density: share of the weight groups kept.

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_kernels._engine import gains_from_numbers
+from jcw_kernels._engine import depthwise_gains_from_numbers, gains_from_numbers
 from jcw_kernels.fold import Folded
 
 _LARGEST = 127
 """Of a weight."""
+_CLAMPS = ("", "relu", "relu6")
+"""Activations that kernels apply by the range of the numbers they write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ def quantized(folded: Folded, numbers: Numbers) -> tuple[NDArray[np.int8], NDArr
     rounded = np.clip(np.rint(folded.weight / by_channel), -_LARGEST, _LARGEST)
     lost = folded.weight.astype(np.float64) - rounded * by_channel
     by_input = lost.reshape(*lost.shape[:2], -1).sum(axis=2)
-    bias = folded.bias + by_input @ numbers.means
+    depthwise = by_input.shape[1] == 1 and len(by_input) == len(numbers.means)
+    bias = folded.bias + (by_input[:, 0] * numbers.means if depthwise else by_input @ numbers.means)
     return rounded.astype(np.int8), scale, replace(folded, bias=bias.astype(np.float32))
 
 
@@ -60,3 +63,14 @@ def gains(kernel_size: tuple[int, int], kept_inputs: float) -> bool:
         kept_inputs: input channels that are left for an output in the mean.
     """
     return gains_from_numbers(*kernel_size, kept_inputs)
+
+
+def depthwise_gains(kernel_size: tuple[int, int], stride: tuple[int, int], activation: str) -> bool:
+    """The same of a depthwise convolution.
+
+    Args:
+        kernel_size: rows and columns of its window.
+        stride: along both.
+        activation: that follows it; where it does more than clamp, its neighbours make no numbers for it.
+    """
+    return depthwise_gains_from_numbers(kernel_size, stride, activation in _CLAMPS)
