@@ -18,7 +18,7 @@ from jcw_core.files import safetensors_metadata
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
-from jcw_kernels import Program, calibrate, compile_model
+from jcw_kernels import Program, compile_model
 from jcw_kernels.model_file import serialize, stated
 from jcw_kernels.quantization import Numbers
 
