@@ -46,17 +46,20 @@ def test_layers_that_gain_are_timed_in_int8(isa: str, rng: np.random.Generator) 
         if any(step.kernel.startswith("int8") for step in program.profile(rounds=1)):
             taken.append(problem)
         assert np.isfinite(program.run(np.ones((1, *program.input_shape), np.float32))).all()
-    windows = [p for p in PROBLEMS if p.op == "conv2d" and p.kernel_size != (1, 1) and p.out_height > 1]
-    assert taken == [p for p in windows if p.groups == 1 or gains_depthwise(p)]
+    assert taken == [p for p in PROBLEMS if gains(p) or (p.then and gains(p.then))]
     many = LayerProblem("conv2d", 64, 6, 6, 8, density=0.25)
     for problem, name in ((many, "int8"), (replace(many, density=0.2), "float32")):
         file, _ = layer_file(problem, rng, "int8")
         assert safetensors_metadata(file)["precision"] == name
 
 
-def gains_depthwise(problem: LayerProblem) -> bool:
-    clamps = problem.activation in ("", "relu", "relu6")
-    return problem.is_depthwise and problem.stride == (1, 1) and clamps
+def gains(problem: LayerProblem) -> bool:
+    """Windows larger than a pixel do; depthwise ones where neighbours make and take numbers."""
+    if problem.op != "conv2d" or problem.kernel_size == (1, 1) or problem.out_height == 1:
+        return False
+    if problem.groups == problem.in_channels == problem.out_channels:
+        return problem.stride == (1, 1) and problem.activation in ("", "relu", "relu6")
+    return problem.groups == 1
 
 
 @pytest.mark.parametrize("problem", [problem for problem in PROBLEMS if problem.macs or not problem.density])
