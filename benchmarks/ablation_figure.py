@@ -102,9 +102,9 @@ def spreads(rows: list[Row], network: str) -> Iterator[str]:
 
 
 def fidelity(rows: list[Row], network: str) -> Iterator[str]:
-    """Kendall's tau between the supernet's errors and those of networks that were trained alone."""
+    """Kendall's tau between the supernet's losses and those of networks that were trained alone."""
     for row in of(rows, "fidelity", network):
-        pairs = [(m["search_error"], m["error"]) for m in row["models"] if "error" in m]
+        pairs = [(m["search_loss"], m["error"]) for m in row["models"] if "error" in m]
         if len(pairs) >= FEWEST:
             first, second = np.array(pairs).T
             low, high = tau_interval(first, second, np.random.default_rng(0))

@@ -44,13 +44,11 @@ class Found:
 
     Args:
         rows: (n, dimensions) its front, by rising latency.
-        estimates: (n,) the errors by which it was chosen.
         evaluated: how many architectures were.
         population_ms: latencies of its last population.
     """
 
     rows: Population
-    estimates: Floats
     evaluated: int
     population_ms: Floats
 
@@ -64,7 +62,7 @@ def searched(world: World, seed: int, wanted: Search) -> Row:
         _random(world, seed, ruler) if wanted.variant == "random" else _found(world, seed, wanted, estimator)
     )
     own = time.process_time() - began
-    volume, models = described(world, ruler, found.rows, found.estimates)
+    volume, models = described(world, ruler, found.rows)
     return {
         "kind": "search", "network": world.settings.network, "dataset": "cifar10", "variant": wanted.variant,
         "selection": wanted.selection, "schedule": wanted.schedule, "seed": seed,
@@ -77,8 +75,8 @@ def searched(world: World, seed: int, wanted: Search) -> Row:
     }  # fmt: skip
 
 
-def described(world: World, ruler: Estimator, rows: Population, estimates: Floats) -> tuple[float, list[Row]]:
-    """Hypervolume of a front on images that no search has seen, and the best model within each budget."""
+def described(world: World, ruler: Estimator, rows: Population) -> tuple[float, list[Row]]:
+    """Hypervolume of a front on images that no search has seen, and the best model within each budget by these."""
     again, latency = ruler.again(rows), world.latency_ms(rows)
     corners = np.stack([world.space.low, world.space.high])
     limits = np.stack([world.latency_ms(corners), ruler.again(corners)], axis=1)
@@ -86,7 +84,7 @@ def described(world: World, ruler: Estimator, rows: Population, estimates: Float
     for budget in world.budgets_ms:
         fits = np.flatnonzero(latency <= budget)
         if len(fits):
-            best = fits[np.lexsort((latency[fits], estimates[fits]))[0]]
+            best = fits[np.lexsort((latency[fits], again[fits]))[0]]
             models.append(model_of(world, rows[best], budget, search_error=float(again[best])))
     return hypervolume(np.stack([latency, again], axis=1), limits), models
 
@@ -123,24 +121,20 @@ def _generations(world: World, wanted: Search) -> int:
 def _found(world: World, seed: int, wanted: Search, estimator: Estimator) -> Found:
     plain = wanted.selection in SELECTIONS
     result = search(
-        world.space, {"latency": world.latency, "error": estimator},
+        world.space, {"latency": world.latency, "loss": estimator},
         algorithm="plain" if plain else "assisted",
         selection=SELECTIONS[wanted.selection] if plain else None,
         population=world.settings.population, generations=_generations(world, wanted),
         variant=wanted.variant, seed=seed,  # type: ignore[arg-type]
     )  # fmt: skip
-    front = result.front
-    return Found(
-        result.values[front], result.objectives[front, 1], len(result.values), result.population_latency
-    )
+    return Found(result.values[result.front], len(result.values), result.population_latency)
 
 
 def _random(world: World, seed: int, estimator: Estimator) -> Found:
     """As many random architectures as a search evaluates, and those that no other beats."""
     rows = world.space.sample(world.settings.evaluations, rng_of("random", seed))
-    errors, latency = estimator.evaluate(world.space, rows), world.latency_ms(rows)
-    front = non_dominated(np.stack([latency, errors], axis=1))
-    return Found(rows[front], errors[front], len(rows), latency)
+    losses, latency = estimator.evaluate(world.space, rows), world.latency_ms(rows)
+    return Found(rows[non_dominated(np.stack([latency, losses], axis=1))], len(rows), latency)
 
 
 def fidelity_sample(world: World, seed: int) -> Row:
@@ -149,7 +143,7 @@ def fidelity_sample(world: World, seed: int) -> Row:
     rows = world.space.sample(world.settings.fidelity_networks, rng_of("fidelity", seed))
     estimates = ruler.evaluate(world.space, rows)
     models = [
-        model_of(world, row, None, search_error=float(e)) for row, e in zip(rows, estimates, strict=True)
+        model_of(world, row, None, search_loss=float(e)) for row, e in zip(rows, estimates, strict=True)
     ]
     return {
         "kind": "fidelity", "network": world.settings.network, "dataset": "cifar10", "seed": seed, "models": models

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Literal
 
 from jcw_core.training.options import Arithmetic, Augmentation, TrainingOptions
 from jcw_latency import LatencyOptions
@@ -17,7 +18,7 @@ SIZE = 32
 ARITHMETIC = Arithmetic("fp32", channels_last=True)
 AUGMENTATION = Augmentation(crop_padding=4, flip=True)
 
-_SUPERNET = TrainingOptions(12, 128, 0.1, weight_decay=4e-5)
+_SUPERNET = TrainingOptions(6, 128, 0.1, weight_decay=4e-5)
 _PRETRAIN = TrainingOptions(1, 64, 0.1, weight_decay=1e-4, lr_warmup_epochs=0.1)
 _ADMM = TrainingOptions(1, 64, 0.02, "constant", weight_decay=1e-4)
 _FINETUNE = TrainingOptions(2, 64, 0.02)
@@ -36,6 +37,8 @@ class Settings:
         validation: of these, those on which searches estimate errors; the rest evaluates fronts again.
         calibration: training images that set the batch-norm statistics of an estimate.
         supernet: training of the shared weights.
+        draws: what each of its steps trains. Of one random sub-network a step, the whole one is estimated to be worse than
+            some that it contains, so that searches hand over nothing of the slower half; sandwiches rank it first.
         population: architectures that a search evaluates in a generation.
         generations: how many follow the first.
         rough_images: validation images, and as many for calibration, of the comparison of selections.
@@ -55,6 +58,7 @@ class Settings:
     validation: int = 2000
     calibration: int = 256
     supernet: TrainingOptions = _SUPERNET
+    draws: Literal["plain", "sandwich"] = "sandwich"
     population: int = 24
     generations: int = 7
     rough_images: int = 250

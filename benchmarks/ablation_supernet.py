@@ -55,13 +55,15 @@ def supernet(world: World, seed: int, epochs: int | None = None) -> Slimmable:
     options = TrainingOptions(count, settings.batch_size, settings.lr, weight_decay=settings.weight_decay)
     path = world.folder(seed) / f"supernet-{count}.safetensors"
     module = Slimmable(world.network, rng_of("weights", seed))
-    return train(world, seed, path, options, Draws(world.space), world.images.training, module)
+    draws = Draws(world.space, rule=world.settings.draws)
+    return train(world, seed, path, options, draws, world.images.training, module)
 
 
 class Estimator:
-    """The error of sub-networks as an objective, on images of the search or on others.
+    """What is wrong with sub-networks: the loss, by which searches go, as in the paper's code, and the share of errors.
 
-    Every value is kept in a file, so that a search which was killed is run again in no time.
+    The loss on so few images tells networks apart that differ in a few of their answers. Every value is kept in a file,
+    so that a search which was killed is run again in no time.
 
     Args:
         world: the network.
@@ -106,20 +108,20 @@ class Estimator:
         return False
 
     def evaluate(self, space: SearchSpace, population: Population) -> Floats:
-        """Share of errors on the search's images, (n,)."""
-        return self._values(population, "validation")
+        """Loss on the search's images, in nats, (n,)."""
+        return self._values(population, "validation", "loss")
 
     def again(self, population: Population) -> Floats:
         """Share of errors on images that the search has not seen, (n,)."""
-        return self._values(population, "reevaluation")
+        return self._values(population, "reevaluation", "error")
 
-    def _values(self, population: Population, split: str) -> Floats:
+    def _values(self, population: Population, split: str, what: str) -> Floats:
         wanted: list[Row] = [
             {"state": self.state, "images": split, "row": row.tolist()} for row in population
         ]
         found = list(rows_of(wanted, self._score, self._path))
         self.seconds += sum(row["seconds"] for row in found)
-        return np.array([row["error"] for row in found], dtype=np.float64)
+        return np.array([row[what] for row in found], dtype=np.float64)
 
     def _score(self, wanted: Row) -> Row:
         began = time.process_time()
@@ -127,7 +129,7 @@ class Estimator:
         batches = self._batches[wanted["images"]]
         assert batches is not None
         score = score_subnetwork(self.module, architecture, self._calibration, batches, ARITHMETIC)
-        return {"error": score.error, "seconds": time.process_time() - began}
+        return {"error": score.error, "loss": score.loss, "seconds": time.process_time() - began}
 
 
 class Retrained(Estimator):
@@ -159,7 +161,7 @@ class Retrained(Estimator):
         once = TrainingOptions(1, options.batch_size, options.lr / 2, weight_decay=options.weight_decay)
         path = world.folder(self._seed) / f"generation-{generation}.safetensors"
         train(
-            world, self._seed, path, once, Draws(world.space, population=population),
+            world, self._seed, path, once, Draws(world.space, rule=world.settings.draws, population=population),
             images, self.module, "generation", generation,
         )  # fmt: skip
         self.module.eval()
