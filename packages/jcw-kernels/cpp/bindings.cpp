@@ -64,8 +64,8 @@ class Engine {
   }
 
  public:
-  Engine(nb::bytes file, int threads, const std::string& isa)
-      : program_(jcw::Model::parse({static_cast<const std::byte*>(file.data()), file.size()}), some(threads), isa) {}
+  Engine(nb::bytes file, int threads, const std::string& isa, bool together)
+      : program_(jcw::Model::parse({static_cast<const std::byte*>(file.data()), file.size()}), some(threads), isa, together) {}
 
   Array run(const Images& images) {
     const std::int64_t count = count_of(images), outputs = program_.output_floats();
@@ -190,7 +190,7 @@ NB_MODULE(_engine, m) {
   nb::exception<jcw::FormatError>(m, "EngineFormatError", errors.attr("FormatError"));
   nb::exception<jcw::DeviceError>(m, "EngineDeviceError", errors.attr("DeviceError"));
   nb::class_<Engine>(m, "Engine", "A loaded model, bound to memory and kernels.")
-      .def(nb::init<nb::bytes, int, const std::string&>(), "file"_a, "threads"_a = 1, "isa"_a = "")
+      .def(nb::init<nb::bytes, int, const std::string&, bool>(), "file"_a, "threads"_a = 1, "isa"_a = "", "together"_a = true)
       .def("run", &Engine::run, nb::arg("images").noconvert(), "(n, c, h, w) float32 to (n, outputs) float32.")
       .def("profile", &Engine::profile, nb::arg("image").noconvert(), "rounds"_a, "Mean seconds of each step.")
       .def("time", &Engine::time, "layer"_a, nb::arg("image").noconvert(), "runs"_a,
@@ -209,10 +209,10 @@ NB_MODULE(_engine, m) {
   m.def("gains_from_numbers", [](int rows, int columns, double kept) { return jcw::gains_from_numbers({rows, columns}, kept); },
         "rows"_a, "columns"_a, "kept_inputs"_a, "Whether a convolution is taken to be faster with whole numbers.");
   m.def("depthwise_gains_from_numbers",
-        [](std::pair<int, int> kernel, std::pair<int, int> stride, bool clamps) {
-          return jcw::depthwise_gains_from_numbers({kernel.first, kernel.second}, {stride.first, stride.second}, clamps);
+        [](std::pair<int, int> kernel, std::pair<int, int> stride, bool clamps, int out_width) {
+          return jcw::depthwise_gains_from_numbers({kernel.first, kernel.second}, {stride.first, stride.second}, clamps, out_width);
         },
-        "kernel_size"_a, "stride"_a, "clamps"_a, "Whether a depthwise one is, whose activation only clamps or does more.");
+        "kernel_size"_a, "stride"_a, "clamps"_a, "out_width"_a, "Whether a depthwise one is, whose activation only clamps or does more.");
   m.def("peak_gflops", &peak_gflops, "isa"_a = "", "rounds"_a = 20,
         "GFLOP/s of the tile loop with its data in L1 cache, at the clock of this moment: the best of some runs.");
   m.def("copy_gbytes", &copy_gbytes, "GB/s, read and written, of large copies.");

@@ -30,11 +30,11 @@ constexpr int kPoison = 0xFF;
 
 }  // namespace
 
-Program::Program(Model model, int threads, const std::string& isa) try
+Program::Program(Model model, int threads, const std::string& isa, bool together) try
     : model_(std::move(model)),
       kernels_(&kernels_for(model_, isa)),
       quantized_(&quantized_kernels(choose_isa(isa))),
-      lowered_(lower(model_, {quantized_->pixel_bytes, quantized_->offset, quantized_->taps, kernels_->tuning.block})),
+      lowered_(lower(model_, {quantized_->pixel_bytes, quantized_->offset, quantized_->taps, kernels_->tuning.block}, together)),
       plan_(plan_memory(lowered_)),
       arena_(plan_.floats),
       threads_(threads) {

@@ -16,8 +16,8 @@ using Pause = std::function<void()>;
 
 class Program {
  public:
-  // `isa` is a name or "" for the best. Throws Error.
-  Program(Model model, int threads, const std::string& isa);
+  // `isa` is a name or "" for the best; `together` as of lower(). Throws Error.
+  Program(Model model, int threads, const std::string& isa, bool together = true);
 
   const Model& model() const { return model_; }
   const Kernels& kernels() const { return *kernels_; }

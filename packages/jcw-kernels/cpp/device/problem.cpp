@@ -165,7 +165,7 @@ int add_layer(Model& model, Unit unit, double density, Weights& weights, bool in
   Unit& last = model.units.back();
   if (last.weighted()) weights.fill(last, density);
   if (last.op == Op::prelu) last.weight.assign(static_cast<std::size_t>(last.in.channels), 0.25f);
-  const bool gains = last.depthwise() ? depthwise_gains_from_numbers(last.kernel, last.stride, clamps(last.activation))
+  const bool gains = last.depthwise() ? depthwise_gains_from_numbers(last.kernel, last.stride, clamps(last.activation), last.out.width)
                                       : gains_from_numbers(last.kernel, density * last.in.channels);
   if (int8 && quantizes(last) && gains) quantize(last);
   return made;

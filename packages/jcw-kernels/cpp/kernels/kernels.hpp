@@ -83,8 +83,8 @@ struct QuantizedConvolution {
 };
 
 // Depthwise convolution of whole numbers: one plane in, one plane out, the same offsets in every plane. A product takes as many
-// taps as one of QuantizedConvolution takes entries; weights lie as [channel][product][tap]. Sums begin with `first` here, too.
-// There is an offset for each tap, or, where the taps of a product are adjacent pixels, one for each product.
+// pixels as one of QuantizedConvolution takes entries, adjacent ones from in + its offset on; weights lie as
+// [channel][product][pixel]. Sums begin with `first` here, too.
 struct QuantizedWindowed {
   Target target;
   const void* in;
@@ -94,6 +94,8 @@ struct QuantizedWindowed {
   const std::int32_t* first;  // one per channel
   const void* keep;           // per pixel, in its size, all ones or, in pad columns, zero; of windowed_numbers
   int products;
+  std::ptrdiff_t in_row, out_row;  // of windowed_by_two
+  int width;
 };
 
 // Dense convolution by groups of rows_channels output channels and rows of pixels. Entry e of every group multiplies the
@@ -230,8 +232,10 @@ struct QuantizedKernels {
   void (*round)(const Quantize&, std::ptrdiff_t begin, std::ptrdiff_t end);
   void (*convolve)(const QuantizedConvolution&, int block_begin, int block_end, int group_begin, int group_end);
   void (*windowed)(const QuantizedWindowed&, int block_begin, int block_end, int channel_begin, int channel_end);
-  // Products of adjacent pixels, where only numbers are written and no residual is added: planes of at least
-  // inputs * Tuning::width pixels. Null where lanes of sums are no product's pixels.
+  // A stride of two, from rows as they lie.
+  void (*windowed_by_two)(const QuantizedWindowed&, int row_begin, int row_end, int channel_begin, int channel_end);
+  // Where only numbers are written and no residual is added, planes of at least inputs * Tuning::width pixels. Null where lanes
+  // of sums are no product's pixels.
   void (*windowed_numbers)(const QuantizedWindowed&, int block_begin, int block_end, int channel_begin, int channel_end);
 };
 

@@ -213,6 +213,29 @@ JCW_INLINE void finish_plane(Tile<1, N>& tile, const Target& to, int channel, st
   finish<1, N>(tile, to, channel, pixel);
 }
 
+struct Rows {
+  int begin, end;
+};
+
+// Column by column, as row by row the compiler would call memset.
+template <class Pixel, class Value>
+JCW_INLINE void fill_ends(Pixel* out, std::ptrdiff_t out_row, Rows rows, int column, Value value) {
+  for (std::ptrdiff_t x = column; x < out_row; ++x)
+    for (int row = rows.begin; row < rows.end; ++row) out[row * out_row + x] = static_cast<Pixel>(value);
+}
+
+// Zeros in a plane's rows from `column` on, where no vector comes.
+__attribute__((noinline)) void end_rows(const Target& to, std::ptrdiff_t out_row, Rows rows, int channel, int column) {
+  if (column >= out_row) return;
+  if (to.out) fill_ends(elements(to.out) + channel * to.out_plane, out_row, rows, column, 0.0f);
+  const std::int32_t zero = to.numbers.rounding.zero;
+  const auto fill = [&](auto* out, auto value) { fill_ends(out + channel * to.numbers.plane, out_row, rows, column, value); };
+  if (!to.numbers.out) return;
+  if (to.numbers.bytes == 1) fill(static_cast<std::uint8_t*>(to.numbers.out), zero);
+  if (to.numbers.bytes == 2) fill(static_cast<std::int16_t*>(to.numbers.out), zero);
+  if (to.numbers.bytes == 4) fill(static_cast<float*>(to.numbers.out), 0.0f);
+}
+
 // Calls body<N>(first vector, tiles) so that [begin, end) is covered by runs of equal tiles that are as
 // even as can be: 14 vectors in tiles of at most 6 become 5 + 5 + 4.
 template <int N, class Body>

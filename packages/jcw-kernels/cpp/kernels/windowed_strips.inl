@@ -147,30 +147,12 @@ struct Strips {
   __attribute__((noinline)) void walk(int vectors) const {
     const Windowed known = window;  // what is stored cannot alias it, so it stays in registers
     for (int channel = channel_begin; channel < channel_end; ++channel) {
-      if (vectors * Isa::width < known.out_row) end_rows(channel, vectors * Isa::width);
+      end_rows(known.target, known.out_row, {row_begin, row_end}, channel, vectors * Isa::width);
       for (int at = (vectors - 1) / N * N; at >= 0; at -= N) {
         Strip<K, S, weighted, alone, N> strip{known, channel, smaller(at, vectors - N) * Isa::width, {}, {}};
         strip.run(row_begin, row_end);
       }
     }
-  }
-
-  // Zeros from `column` on, where no vector comes.
-  __attribute__((noinline)) void end_rows(int channel, int column) const {
-    const Target& to = window.target;
-    if (to.out) fill(elements(to.out) + channel * to.out_plane, column, 0.0f);
-    const std::int32_t zero = to.numbers.rounding.zero;
-    const auto numbers = [&](auto* out) { fill(out + channel * to.numbers.plane, column, zero); };
-    if (to.numbers.out && to.numbers.bytes == 1) numbers(static_cast<std::uint8_t*>(to.numbers.out));
-    if (to.numbers.out && to.numbers.bytes == 2) numbers(static_cast<std::int16_t*>(to.numbers.out));
-    if (to.numbers.out && to.numbers.bytes == 4) fill(static_cast<float*>(to.numbers.out) + channel * to.numbers.plane, column, 0.0f);
-  }
-
-  // Row by row the compiler would call memset.
-  template <class Pixel, class Value>
-  JCW_INLINE void fill(Pixel* out, int column, Value value) const {
-    for (std::ptrdiff_t x = column; x < window.out_row; ++x)
-      for (int row = row_begin; row < row_end; ++row) out[row * window.out_row + x] = static_cast<Pixel>(value);
   }
 
   template <int N>

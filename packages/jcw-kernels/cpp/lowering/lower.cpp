@@ -32,7 +32,8 @@ bool exact_in_floats(const Unit& u) {
 
 class Lowering {
  public:
-  Lowering(const Model& model, Pixels pixels) : model_(model), pixels_(pixels), pairs_(pairs_with_next(model)) {}
+  Lowering(const Model& model, Pixels pixels, bool together)
+      : model_(model), pixels_(pixels), pairs_(together ? pairs_with_next(model) : std::vector<bool>(model.units.size(), false)) {}
 
   Lowered run() {
     add_tensors();
@@ -319,6 +320,6 @@ class Lowering {
 
 }  // namespace
 
-Lowered lower(const Model& model, Pixels pixels) { return Lowering(model, pixels).run(); }
+Lowered lower(const Model& model, Pixels pixels, bool together) { return Lowering(model, pixels, together).run(); }
 
 }  // namespace jcw

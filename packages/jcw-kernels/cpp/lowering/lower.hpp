@@ -93,6 +93,7 @@ struct Pixels {
   int bytes, offset, taps, block;
 };
 
-Lowered lower(const Model& model, Pixels pixels);
+// `together`: units may run together whose output only one reads, which then never is in memory.
+Lowered lower(const Model& model, Pixels pixels, bool together);
 
 }  // namespace jcw

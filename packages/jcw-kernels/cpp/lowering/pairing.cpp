@@ -31,7 +31,7 @@ bool can_lead(const Unit& u) {
 }
 
 bool can_follow(const Model& model, const Unit& u) {
-  return u.depthwise() && u.residual < 0 && !is_linear(u) && access_of(model, u) == Access::by_two &&
+  return u.depthwise() && !u.quantized() && u.residual < 0 && !is_linear(u) && access_of(model, u) == Access::by_two &&
          u.padding.y < u.kernel.y;
 }
 

@@ -65,12 +65,13 @@ inline bool quantizes(const Unit& unit) {
 
 // Whether a convolution that keeps so many inputs for each output, in the mean, is faster with whole numbers by more than rounding
 // its inputs costs, where there are dot products of bytes. Measured.
-inline bool gains_from_numbers(Pair kernel, double kept_inputs) { return kernel != Pair{1, 1} || kept_inputs >= 16; }
+inline bool gains_from_numbers(Pair kernel, double kept_inputs) { return kernel != Pair{1, 1} || kept_inputs >= 8; }
 
-// The same of a depthwise one. Those before activations that do more than clamp have neighbours that make no numbers; strided ones
-// would be taken apart first.
-inline bool depthwise_gains_from_numbers(Pair kernel, Pair stride, bool clamps) {
-  return kernel != Pair{1, 1} && stride == Pair{1, 1} && clamps;
+// The same of a depthwise one. Those before activations that do more than clamp have neighbours that make no numbers; of strided ones
+// most would be taken apart first, and the others compute as many pixels of a row at once. Measured.
+inline bool depthwise_gains_from_numbers(Pair kernel, Pair stride, bool clamps, int out_width) {
+  const bool by_two = stride == Pair{2, 2} && (kernel == Pair{3, 3} || kernel == Pair{5, 5}) && out_width > 16;
+  return kernel != Pair{1, 1} && (stride == Pair{1, 1} || by_two) && clamps;
 }
 
 inline bool clamps(Activation activation) {

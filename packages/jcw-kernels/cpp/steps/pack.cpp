@@ -162,9 +162,9 @@ PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, 
 
 namespace {
 
-// The taps of all products of a depthwise convolution, and where their pixels lie.
+// The taps of all products of a depthwise convolution, and where these begin.
 struct Slots {
-  std::vector<int> taps;  // kNoTap where a product has fewer than kernels.inputs
+  std::vector<int> taps;  // kNoTap where none multiplies a pixel
   std::vector<std::int32_t> offsets;
 };
 constexpr int kNoTap = -1;
@@ -180,20 +180,7 @@ std::vector<std::pair<std::int32_t, int>> reachable(const Unit& unit, const Addr
   return found;
 }
 
-Slots any_slots(const Unit& unit, std::size_t inputs, const Address& address) {
-  Slots slots;
-  for (const auto& [offset, tap] : reachable(unit, address)) {
-    slots.offsets.push_back(offset);
-    slots.taps.push_back(tap);
-  }
-  while (slots.taps.size() % inputs) {
-    slots.offsets.push_back(slots.offsets.back());
-    slots.taps.push_back(kNoTap);
-  }
-  return slots;
-}
-
-Slots adjacent_slots(const Unit& unit, std::size_t inputs, const Address& address) {
+Slots slots_of(const Unit& unit, std::size_t inputs, const Address& address) {
   Slots slots;
   for (const auto& [offset, tap] : reachable(unit, address)) {
     const std::int64_t ahead = slots.offsets.empty() ? INT64_MAX : std::int64_t{offset} - slots.offsets.back();
@@ -209,9 +196,9 @@ Slots adjacent_slots(const Unit& unit, std::size_t inputs, const Address& addres
 
 }  // namespace
 
-PackedNumbers pack_quantized_windowed(const Unit& unit, const QuantizedKernels& kernels, const Address& address, bool adjacent) {
+PackedNumbers pack_quantized_windowed(const Unit& unit, const QuantizedKernels& kernels, const Address& address) {
   const auto inputs = static_cast<std::size_t>(kernels.inputs);
-  Slots slots = adjacent ? adjacent_slots(unit, inputs, address) : any_slots(unit, inputs, address);
+  Slots slots = slots_of(unit, inputs, address);
   PackedNumbers packed;
   packed.products = whole(slots.taps.size() / inputs);
   packed.groups = unit.out.channels;

@@ -50,9 +50,8 @@ struct PackedNumbers {
 
 PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address);
 
-// Those of a depthwise convolution: weights as [channel][product][tap], offsets in the first channel's planes, of the taps or, where
-// these are to be adjacent pixels, of the products.
-PackedNumbers pack_quantized_windowed(const Unit& unit, const QuantizedKernels& kernels, const Address& address, bool adjacent);
+// Those of a depthwise convolution: weights as [channel][product][pixel], offsets of the products in the first channel's planes.
+PackedNumbers pack_quantized_windowed(const Unit& unit, const QuantizedKernels& kernels, const Address& address);
 
 // All weights of a 3 x 3 convolution as G g G^T (see kernels/winograd.inl): 16 points of groups of `channels` output
 // channels. Input channels lie `plane` floats apart.

@@ -41,6 +41,23 @@ bool only_numbers(const Binder& binder, const Operation& o) {
          binder.tensor(o.write).layout.blocks() * kBlock >= pixels;
 }
 
+// Offsets from a pixel of the input to those under the taps of the output that lies there.
+Address within_rows(const Unit& unit, const Layout& in) {
+  return [&unit, row = in.row](int, int tap_y, int tap_x) {
+    return static_cast<std::int32_t>((tap_y - unit.padding.y) * row + tap_x - unit.padding.x);
+  };
+}
+
+// Throws std::logic_error unless all that vectors of so many pixels read, under every row of the output, lies in memory.
+void check_rows(const Unit& unit, const Layout& in, int pixels) {
+  const std::int64_t last_row = std::int64_t{unit.out.height - 1} * unit.stride.y + unit.kernel.y - 1 - unit.padding.y;
+  const std::int64_t last = last_row * in.row + std::int64_t{unit.out.width - 1} * unit.stride.x + unit.kernel.x + 2 + pixels;
+  const std::int64_t read_past = 4 * kBlock;  // as Tensor::floats has it
+  if (unit.padding.y * in.row + unit.padding.x > in.lead() ||
+      in.lead() + (in.planes - 1) * in.plane + last > in.floats() + read_past / 2)
+    throw std::logic_error("unit " + unit.name + " reads out of bounds");
+}
+
 // A mask of pixels in their size.
 std::vector<std::byte> kept_bytes(const std::vector<std::uint32_t>& mask, int pixel_bytes) {
   std::vector<std::byte> keep;
@@ -100,13 +117,17 @@ Step make_quantized_windowed(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Layout& layout = binder.tensor(o.write).layout;
   const View in = binder.view(o.reads[0]);
+  const Layout& from = binder.tensor(o.reads[0]).layout;
   const QuantizedKernels& kernels = binder.quantized();
-  const bool numbers = only_numbers(binder, o);
+  const bool by_two = o.access == Access::by_two, numbers = !by_two && only_numbers(binder, o);
   auto state = std::make_shared<WindowedState>();
-  state->packed = pack_quantized_windowed(unit, kernels, binder.address(o, binder.tensor(o.reads[0]).layout), numbers);
+  state->packed = pack_quantized_windowed(unit, kernels, by_two ? within_rows(unit, from) : binder.address(o, from));
   const PackedNumbers& packed = state->packed;
   const auto planes = static_cast<std::int64_t>(o.phases.size());
-  for (const int channel : {0, unit.out.channels - 1}) binder.check_reach(o, packed.offsets, channel * planes);
+  if (by_two)
+    check_rows(unit, from, kernels.inputs * binder.kernels().tuning.width);
+  else
+    for (const int channel : {0, unit.out.channels - 1}) binder.check_reach(o, packed.offsets, channel * planes);
   state->mask = binder.mask(layout);
   if (numbers) state->keep = kept_bytes(*state->mask, kernels.pixel_bytes);
   QuantizedWindowed& call = state->call;
@@ -119,13 +140,16 @@ Step make_quantized_windowed(const Binder& binder, const Operation& o) {
   call.first = packed.first.data();
   call.keep = state->keep.data();
   call.products = packed.products;
+  call.in_row = in.row;
+  call.out_row = static_cast<std::ptrdiff_t>(layout.row);
+  call.width = layout.width;
   Step step;
   step.kernel = "int8 depthwise";
   step.bytes = packed.bytes();
-  step.run = [state, kernel = numbers ? kernels.windowed_numbers : kernels.windowed, blocks = layout.blocks(),
-              channels = unit.out.channels](int part, int parts) {
+  const auto kernel = by_two ? kernels.windowed_by_two : numbers ? kernels.windowed_numbers : kernels.windowed;
+  step.run = [state, kernel, extent = by_two ? layout.height : layout.blocks(), channels = unit.out.channels](int part, int parts) {
     const Range own = slice(channels, part, parts);
-    kernel(state->call, 0, blocks, own.begin, own.end);
+    kernel(state->call, 0, extent, own.begin, own.end);
   };
   return step;
 }

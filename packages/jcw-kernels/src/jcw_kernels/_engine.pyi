@@ -18,7 +18,7 @@ class EngineDeviceError(jcw_core.errors.DeviceError):
 class Engine:
     """A loaded model, bound to memory and kernels."""
 
-    def __init__(self, file: bytes, threads: int = 1, isa: str = '') -> None: ...
+    def __init__(self, file: bytes, threads: int = 1, isa: str = '', together: bool = True) -> None: ...
 
     def run(self, images: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float32], dict(shape=(None, None))]:
         """(n, c, h, w) float32 to (n, outputs) float32."""
@@ -64,7 +64,7 @@ def chosen_isa(isa: str = '') -> str:
 def gains_from_numbers(rows: int, columns: int, kept_inputs: float) -> bool:
     """Whether a convolution is taken to be faster with whole numbers."""
 
-def depthwise_gains_from_numbers(kernel_size: tuple[int, int], stride: tuple[int, int], clamps: bool) -> bool:
+def depthwise_gains_from_numbers(kernel_size: tuple[int, int], stride: tuple[int, int], clamps: bool, out_width: int) -> bool:
     """Whether a depthwise one is, whose activation only clamps or does more."""
 
 def peak_gflops(isa: str = '', rounds: int = 20) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, get_args
 
 import numpy as np
@@ -48,7 +48,7 @@ def calibrate(
         images: (n, channels, height, width), normalised as the network takes them; some hundred are enough.
         layers: names of ungrouped or depthwise convolutions with more than one output pixel. By default those that were
             measured to gain where a processor has dot products of bytes: windows larger than one pixel, but for depthwise ones
-            with a stride or an activation that does more than clamp, and of the others those that keep at least 16 inputs for
+            with an activation that does more than clamp or a stride and short rows, and of the others those that keep at least 8 inputs for
             each output.
         method: how a range is chosen.
         threads: of each image.
@@ -74,7 +74,7 @@ def _readers(model: Model, wanted: Collection[str] | None) -> dict[str, int]:
     numbers = numbers_of(network)
     able = {layer.name: layer for layer in layers_of(network) if _takes_numbers(network, layer)}
     if wanted is None:
-        wanted = [name for name, layer in able.items() if _pays(layer, model.weights[f"{name}.weight"])]
+        wanted = [name for name, layer in able.items() if _pays(network, layer, model.weights)]
     for name in wanted:
         if name not in able:
             raise JcwError(
@@ -83,10 +83,12 @@ def _readers(model: Model, wanted: Collection[str] | None) -> dict[str, int]:
     return {name: numbers[able[name].inputs[0]] for name in wanted}
 
 
-def _pays(layer: FusedLayer, weight: NDArray[np.float32]) -> bool:
-    kernel = pair(layer.node.attributes, "kernel_size")
-    if weight.shape[1] == 1 and layer.node.attributes["groups"] == len(weight):
-        return depthwise_gains(kernel, pair(layer.node.attributes, "stride"), layer.activation)
+def _pays(network: Network, layer: FusedLayer, weights: Mapping[str, NDArray[np.float32]]) -> bool:
+    attributes, weight = layer.node.attributes, weights[f"{layer.name}.weight"]
+    kernel = pair(attributes, "kernel_size")
+    if weight.shape[1] == 1 and attributes["groups"] == len(weight):
+        width = network.shapes[layer.node.name][2]
+        return depthwise_gains(kernel, pair(attributes, "stride"), layer.activation, width)
     return gains(kernel, weight_density(weight) * weight.shape[1])
 
 
@@ -104,7 +106,7 @@ def _observed(
     model: Model, images: NDArray[np.float32], tensors: list[int], threads: int
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """(tensor, (channels, pixels)) of all images."""
-    program = Program(serialize(model), threads=threads)
+    program = Program(serialize(model), threads=threads, together=False)
     for image in images:
         if 0 in tensors:
             yield 0, image.reshape(len(image), -1)

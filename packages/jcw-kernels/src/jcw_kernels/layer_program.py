@@ -73,7 +73,7 @@ def _gains(problem: LayerProblem) -> bool:
     if problem.op != "conv2d" or problem.out_height * problem.out_width == 1:
         return False
     if problem.groups == problem.in_channels == problem.out_channels:
-        return depthwise_gains(problem.kernel_size, problem.stride, problem.activation)
+        return depthwise_gains(problem.kernel_size, problem.stride, problem.activation, problem.out_width)
     return problem.groups == 1 and gains(problem.kernel_size, problem.density * problem.in_channels)
 
 

@@ -65,6 +65,8 @@ class Program:
         threads: threads per image; the result is the same for any number.
         isa: ``"scalar"``, ``"avx2"``, ``"avx512"`` or ``"neon"``; ``""`` takes what ``JCW_ISA`` names
             or else the best that runs here.
+        together: layers whose output only the next one reads may run with it; what is between them then never is in memory
+            as a whole.
 
     Raises:
         FormatError: ``file`` is damaged; the message names the tensor or layer.
@@ -72,13 +74,13 @@ class Program:
         JcwError: ``threads`` is out of range; ``JCW_WINOGRAD`` is neither ``always`` nor ``never``.
     """
 
-    def __init__(self, file: bytes, *, threads: int = 1, isa: str = "") -> None:
+    def __init__(self, file: bytes, *, threads: int = 1, isa: str = "", together: bool = True) -> None:
         if not 1 <= threads <= 256:
             raise JcwError(f"threads is {threads}, expected 1 to 256")
         self._file = file
-        self._asked = threads, isa
+        self._asked = threads, isa, together
         try:
-            self._engine = Engine(file, threads, isa)
+            self._engine = Engine(file, threads, isa, together)
         except MemoryError:
             raise DeviceError(
                 f"a model of {len(file)} bytes takes more memory than this machine has"
@@ -204,8 +206,8 @@ class Program:
         return planes
 
 
-def _program(file: bytes, threads: int, isa: str) -> Program:
-    return Program(file, threads=threads, isa=isa)
+def _program(file: bytes, threads: int, isa: str, together: bool) -> Program:
+    return Program(file, threads=threads, isa=isa, together=together)
 
 
 def compile_model(

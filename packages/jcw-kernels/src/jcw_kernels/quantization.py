@@ -65,12 +65,15 @@ def gains(kernel_size: tuple[int, int], kept_inputs: float) -> bool:
     return gains_from_numbers(*kernel_size, kept_inputs)
 
 
-def depthwise_gains(kernel_size: tuple[int, int], stride: tuple[int, int], activation: str) -> bool:
+def depthwise_gains(
+    kernel_size: tuple[int, int], stride: tuple[int, int], activation: str, out_width: int
+) -> bool:
     """The same of a depthwise convolution.
 
     Args:
         kernel_size: rows and columns of its window.
         stride: along both.
         activation: that follows it; where it does more than clamp, its neighbours make no numbers for it.
+        out_width: pixels of a row of its output.
     """
-    return depthwise_gains_from_numbers(kernel_size, stride, activation in _CLAMPS)
+    return depthwise_gains_from_numbers(kernel_size, stride, activation in _CLAMPS, out_width)
