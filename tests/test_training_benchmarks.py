@@ -26,13 +26,59 @@ def test_training(tmp_path):
         assert 0 < low <= row["ratio"] <= high
 
 
-def test_rows_of_other_instruction_sets_stay(tmp_path, monkeypatch):
+def test_training_as_a_share_of_what_a_device_can_do(tmp_path):
+    for package in ("torch", "PIL.Image", "matplotlib"):
+        pytest.importorskip(package)
+    out = tmp_path / "t.json"
+    old = {"kind": "processes", "network": "resnet18", "width": 1.0, "pixels": 32, "images": 8, "ratio": 1.2}
+    old |= {"ratio_quartiles": [1.1, 1.3], "capability": "other"}
+    out.write_text(json.dumps({"machine": {"cpu": "its own"}, "versions": {"torch": "1"}, "rows": [old]}))
+    found = run("training.py", "--quick", "--accelerator", "cpu", "--out", str(out))
+    assert found["machine"] == {"cpu": "its own"}
+    row, kept = found["rows"]
+    assert kept == old
+    assert row["kind"] == "peak"
+    assert row["peak_tflops"] > 0
+    for name in ("supernet", "dense"):
+        assert row[f"{name}_ms"] > 0
+        assert 0 < row[f"{name}_share"] < 1
+
+
+def test_operations_of_a_step_are_those_that_torch_counts(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from jcw_core.registry import Registry
+
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    flops, plain_of = (importlib.import_module(f"training_{part}") for part in ("peak", "steps"))
+    # Not of grouped convolutions, whose gradients torch counts as if they had no groups.
+    network = Registry().backbones["resnet18"].build(num_classes=5, width=0.25, input_size=32)
+    with FlopCounterMode(display=False) as counter:
+        plain_of.Plain(network)(torch.randn(3, *network.input_shape)).sum().backward()
+    assert 3 * flops.training_flops(network) == counter.get_total_flops()
+
+
+def test_a_gpu_that_is_not_there_is_told(monkeypatch, capsys):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("PIL.Image")
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("sys.argv", ["training.py", "--accelerator", "cuda"])
+    with pytest.raises(SystemExit):
+        importlib.import_module("training").arguments()
+    assert "finds no GPU" in capsys.readouterr().err
+
+
+def test_rows_of_other_instruction_sets_and_kinds_stay(tmp_path, monkeypatch):
+    pytest.importorskip("PIL.Image")
     monkeypatch.syspath_prepend(BENCHMARKS)
     others = importlib.import_module("training").others
-    path = tmp_path / "t.json"
-    assert others(path, "AVX2") == []
-    path.write_text(json.dumps({"rows": [{"capability": "AVX2"}, {"capability": "AVX512"}]}))
-    assert others(path, "AVX2") == [{"capability": "AVX512"}]
+    path, old = tmp_path / "t.json", [("step", "AVX2"), ("step", "AVX512"), ("peak", "AVX2")]
+    rows = [{"kind": kind, "capability": capability} for kind, capability in old]
+    assert others(path, rows[:1]) == []
+    path.write_text(json.dumps({"rows": rows}))
+    assert others(path, rows[:1]) == rows[1:]
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
@@ -42,7 +88,7 @@ def test_plain_modules_compute_the_network(name, monkeypatch):
     from jcw_core.training.module import Slimmable
 
     monkeypatch.syspath_prepend(BENCHMARKS)
-    plain_of = importlib.import_module("training").Plain
+    plain_of = importlib.import_module("training_steps").Plain
     network = Registry().backbones[name].build(num_classes=5, width=0.25, input_size=224)
     module = Slimmable(network, np.random.default_rng(0))
     plain = plain_of(network)

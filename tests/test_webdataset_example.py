@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shlex
 import subprocess
@@ -72,6 +73,32 @@ def test_shards_are_one_dataset(module: ModuleType, tmp_path: Path) -> None:
     assert (len(found), found.labels.tolist(), found.classes) == (2, [0, 2], ["0", "1", "2"])
     assert found.image_shape == (3, 8, 8)
     assert found.images(np.array([1, 0, 1])).reshape(3, -1).max(axis=1).tolist() == [2, 1, 2]
+
+
+# In a process of its own, as the library leaves files open, of which pytest warns.
+LIBRARY = """
+import sys, json, webdataset
+folder, images = sys.argv[1], json.load(sys.stdin)
+with webdataset.ShardWriter(folder + "/train-%03d.tar", maxcount=4, verbose=0) as writer:
+    for number, image in enumerate(images):
+        key = f"part.{number % 2}/{number:03}"
+        writer.write({"__key__": key, "png": bytes.fromhex(image), "cls": number % 3, "json": {"of": number}})
+shards = [f"{folder}/train-{number:03}.tar" for number in range(3)]
+samples = list(webdataset.WebDataset(shards, shardshuffle=False))
+print(json.dumps([[one["__key__"], one["png"].hex(), int(one["cls"])] for one in samples]))
+"""
+
+
+def test_what_the_library_writes_is_read_as_it_reads_it(module: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("webdataset")
+    images = json.dumps([picture(number).hex() for number in range(10)])
+    command = [sys.executable, "-c", LIBRARY, str(tmp_path)]
+    printed = subprocess.run(command, input=images, capture_output=True, text=True, check=True).stdout
+    found = [sample for shard in sorted(tmp_path.glob("*.tar")) for sample in module.listed(shard)]
+    assert [[sample.key, sample.read().hex(), sample.label] for sample in found] == json.loads(printed)
+    order = np.array([7, 0, 9, 7])
+    read = opened(module, path=str(tmp_path)).images(order)
+    assert read.reshape(4, -1).max(axis=1).tolist() == order.tolist()
 
 
 def test_the_splits_agree_on_classes(module: ModuleType, tmp_path: Path) -> None:

@@ -23,10 +23,11 @@ from jcw_core.training.options import Arithmetic, Augmentation, TrainingOptions
 
 BATCH = 15
 """Images of a step, which two processes cannot share evenly."""
+EXACT, ROUNDED = Arithmetic(), Arithmetic("bf16", channels_last=True)
 
 
 def train(
-    name: str, path: Path, ranks: Ranks, *, whole: bool, epochs: int = 2
+    name: str, path: Path, ranks: Ranks, *, whole: bool, epochs: int = 2, arithmetic: Arithmetic = EXACT
 ) -> tuple[list[float], Slimmable]:
     """Train a network, whole or by sandwiches of its sub-networks, with a checkpoint in ``path``.
 
@@ -38,9 +39,9 @@ def train(
     draws = Draws(SearchSpace.of(network), rule="sandwich")
     Training(
         module,
-        TrainingImages(Blobs(60), Augmentation(1, True), Arithmetic()),
+        TrainingImages(Blobs(60), Augmentation(1, True), arithmetic),
         TrainingOptions(epochs=epochs, batch_size=BATCH, lr=0.02, ema=0.9),
-        Arithmetic(),
+        arithmetic,
         rng=np.random.default_rng,
         path=path,
         report=lambda epoch: losses.append(epoch.loss),
@@ -55,15 +56,23 @@ def cases() -> list[tuple[str, bool]]:
     return [(name, whole) for name in BUILDERS for whole in (True, False)]
 
 
+def rounded_cases() -> list[tuple[str, bool]]:
+    """Those that are trained in bf16 as well, as on a GPU."""
+    return [("residual", True), ("residual", False), ("depthwise", False)]
+
+
 def main(folder: Path) -> None:
     """Train all cases together with the others, and write losses and what was learnt as this process has it."""
     torch.set_num_threads(1)
     ranks = Registry().join_ranks()
     own, losses = folder / f"rank{ranks.rank}", {}
     own.mkdir()
-    for name, whole in cases():
-        key = f"{name}-{whole}"
-        losses[key], module = train(name, folder / key, ranks, whole=whole)
+    for name, whole, arithmetic in [
+        *((*case, EXACT) for case in cases()),
+        *((*case, ROUNDED) for case in rounded_cases()),
+    ]:
+        key = f"{name}-{whole}" + "-bf16" * (arithmetic is ROUNDED)
+        losses[key], module = train(name, folder / key, ranks, whole=whole, arithmetic=arithmetic)
         checkpoint.save(own / key, module.state_dict(), {})
     (own / "losses.json").write_text(json.dumps(losses))
     module = Slimmable(BUILDERS["residual"](), np.random.default_rng(ranks.rank))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from jcw_core.run.records import BASELINE, EXPORTS, MODELS, SUPERNET, ChosenMode
 from jcw_core.training.batches import TrainingImages
 from jcw_core.training.module import Slimmable
 from jcw_retrain import jobs as retraining
+from jcw_retrain.fitting import Fitted
 from jcw_retrain.options import RetrainOptions, phases
 from jcw_retrain.residuals import read_residuals, residuals_of
 
@@ -147,6 +149,24 @@ def test_threads_do_not_change_the_weights(tmp_path: Path) -> None:
     for name, threads in (("one", 1), ("three", 3)):
         run(open_run(tmp_path / name, threads=threads)[0], until="retrain")
     assert outputs(tmp_path / "one") == outputs(tmp_path / "three")
+
+
+def test_a_gpu_trains_one_model_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The processor stands in for a GPU, which has the memory of one training.
+    monkeypatch.setattr(retraining, "lanes", lambda arithmetic, threads: 1)
+    fit, running, most = retraining.Fitting.run, [0], [0]
+
+    def counted(self: retraining.Fitting) -> Fitted:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        time.sleep(0.1)
+        found = fit(self)
+        running[0] -= 1
+        return found
+
+    monkeypatch.setattr(retraining.Fitting, "run", counted)
+    run(open_run(tmp_path, threads=3)[0], until="retrain")
+    assert most == [1]
 
 
 def test_weights_can_come_from_the_supernet(tmp_path: Path) -> None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 import ranks_samples
 import torch
-from ranks_samples import cases, train
+from ranks_samples import ROUNDED, cases, rounded_cases, train
 from several import launch
 from supernet_samples import Blobs
+from torch import Tensor
 
 from jcw_core.errors import DataError
 from jcw_core.ranks import Ranks
 from jcw_core.training import checkpoint
 from jcw_core.training.batches import TrainingImages
 from jcw_core.training.options import Arithmetic, Augmentation
+from jcw_core.training.together import batch_norm
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,43 @@ def test_losses_weights_and_statistics_are_those_of_one_process(
     (expected, _), (found, note) = checkpoint.load(tmp_path / key), checkpoint.load(two / key)
     assert note == {"epochs": 2, "steps": 0, "loss": 0.0}
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "whole"), rounded_cases())
+def test_in_bf16_they_are_those_of_one_process_but_for_its_rounding(
+    two: Path, tmp_path: Path, name: str, whole: bool
+) -> None:
+    losses, _ = train(name, tmp_path / "one", Ranks(), whole=whole, arithmetic=ROUNDED)
+    train(name, tmp_path / "exact", Ranks(), whole=whole)
+    key = f"{name}-{whole}-bf16"
+    first, second = ((two / f"rank{rank}" / key).read_bytes() for rank in (0, 1))
+    assert first == second, "the same bits in all processes"
+    assert json.loads((two / "rank0" / "losses.json").read_text())[key] == pytest.approx(losses, rel=1e-3)
+    one, exact, found = (
+        checkpoint.load(path)[0] for path in (tmp_path / "one", tmp_path / "exact", two / key)
+    )
+    assert found.keys() == one.keys()
+    # bf16 costs some accuracy; two processes, which round other sums, cost no more than that again.
+    assert 0 < distance(one, found) < distance(one, exact)
+
+
+def distance(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
+    """Root of the sum of squared differences of weights and statistics."""
+    names = [name for name in one if name.startswith("model.")]
+    return sum(float((one[name] - other[name]).double().square().sum()) for name in names) ** 0.5
+
+
+def test_statistics_of_images_in_bf16_are_not_rounded() -> None:
+    rng = torch.Generator().manual_seed(0)
+    value = (5 + 0.1 * torch.randn(16, 8, 9, 9, generator=rng)).bfloat16()
+    weight, bias = torch.randn(2, 8, generator=rng)
+    found, mean, variance = batch_norm(value, weight, bias, 1e-5, Ranks())
+    exact = value.double().transpose(0, 1).flatten(1)
+    torch.testing.assert_close(mean, exact.mean(1), rtol=1e-6, atol=0)
+    torch.testing.assert_close(variance, exact.var(1), rtol=1e-4, atol=0)
+    assert found.dtype == torch.bfloat16
+    expected = torch.nn.functional.batch_norm(value, None, None, weight, bias, training=True, eps=1e-5)
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize(("name", "whole"), cases())

@@ -16,7 +16,8 @@ from jcw_core.network.model import Model
 from jcw_core.network.shrink import Weights, shrink
 from jcw_core.ranks import Ranks
 from jcw_core.supernet.calibration import recalibrate
-from jcw_core.training.batches import Batch, TrainingImages
+from jcw_core.training.accelerator import scoring_within_memory
+from jcw_core.training.batches import EVALUATED, Batch, TrainingImages
 from jcw_core.training.loop import Criterion, EpochReport, Method, Training
 from jcw_core.training.module import Slimmable
 from jcw_core.training.options import Arithmetic, TrainingOptions
@@ -106,7 +107,7 @@ class Fitting:
     def _calibrate(self, module: Slimmable) -> None:
         if self.has_statistics and not self.phases.epochs:
             return
-        with computing(self.arithmetic):
+        with computing(self.arithmetic), scoring_within_memory(EVALUATED, self.arithmetic):
             recalibrate(module, (images for images, _ in self.calibration))
 
     def _train(
@@ -129,4 +130,5 @@ class Fitting:
             stop=self.stop,
             criterion=self.criterion,
             ranks=self.ranks,
+            key=f"retrain.{phase}.batch_size",
         ).run()

@@ -16,7 +16,7 @@ from jcw_core.protocols import Run
 from jcw_core.ranks import Ranks
 from jcw_core.run.records import BASELINE, FRONT, MODELS, ChosenModel, Front
 from jcw_core.space.whole import layers_of
-from jcw_core.training.accelerator import arithmetic_of
+from jcw_core.training.accelerator import arithmetic_of, lanes
 from jcw_core.training.batches import FixedImages, TrainingImages
 from jcw_core.training.loop import Criterion
 from jcw_core.training.precision import threads
@@ -69,7 +69,8 @@ def _each_alone(context: Run, jobs: Sequence[Job]) -> list[ChosenModel]:
     ranks = context.ranks
     own = [jobs[index] for index in ranks.share(len(jobs))]
     work = Work(context, own)
-    trained = side_by_side(work.fit, own, context.recipe.run.threads, work.stop) if own else []
+    count = context.recipe.run.threads
+    trained = side_by_side(work.fit, own, count, work.stop, work.lanes) if own else []
     found = {model.id: model for part in ranks.gather(trained) for model in part}
     return [found[job.id] for job in jobs]
 
@@ -131,6 +132,11 @@ class Work:
         self._teacher = teacher_of(context, self._arithmetic.device)
         self._done = {job.id: 0 for job in jobs}
         self._lock = Lock()
+
+    @property
+    def lanes(self) -> int:
+        """How many models are trained at a time, at most."""
+        return lanes(self._arithmetic, self._context.recipe.run.threads)
 
     def fit(self, job: Job) -> ChosenModel:
         """Train one model and write its weights."""

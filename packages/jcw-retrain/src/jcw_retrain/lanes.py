@@ -16,12 +16,19 @@ Result = TypeVar("Result")
 
 
 def side_by_side(
-    train: Callable[[Job], Result], jobs: Sequence[Job], count: int, stop: Event
+    train: Callable[[Job], Result], jobs: Sequence[Job], count: int, stop: Event, most: int | None = None
 ) -> list[Result]:
     """Train in ``count`` threads: one for each job, where there are more jobs than threads.
 
     That scales better than several threads in one small network. A failure and Ctrl-C set ``stop``,
     at which the other trainings end with their next step.
+
+    Args:
+        train: what trains a job.
+        jobs: one model each.
+        count: threads of torch in all.
+        stop: read by ``train``.
+        most: trainings at a time, as many as threads by default.
 
     Returns:
         what ``train`` returns, in the order of ``jobs``.
@@ -29,7 +36,7 @@ def side_by_side(
     Raises:
         BaseException: the first failure.
     """
-    lanes = min(count, len(jobs))
+    lanes = min(most or count, count, len(jobs))
     with threads(count // lanes):
         pool = ThreadPoolExecutor(lanes, initializer=torch.set_num_threads, initargs=(count // lanes,))
         try:

@@ -24,7 +24,7 @@ from jcw_core.space.space import Population
 from jcw_core.supernet.draws import Draws
 from jcw_core.supernet.evaluation import score_network
 from jcw_core.supernet.options import search_variant
-from jcw_core.training.accelerator import arithmetic_of
+from jcw_core.training.accelerator import arithmetic_of, lanes
 from jcw_core.training.batches import EVALUATED, FixedImages, TrainingImages
 from jcw_core.training.module import Slimmable
 from jcw_retrain.fitting import Fitting
@@ -81,7 +81,8 @@ def rank_fidelity(context: Context, sampling: Sampling) -> dict[str, Any]:
         evaluator.begin_generation(rows, 0)
         estimates = evaluator.evaluate(own.space, rows)
         work = _Work(own, rows, sampling.epochs)
-        errors = side_by_side(work.error, range(len(rows)), own.recipe.run.threads, work.stop)
+        count = own.recipe.run.threads
+        errors = side_by_side(work.error, range(len(rows)), count, work.stop, work.lanes)
         sampling = replace(sampling, networks=len(rows), epochs=work.epochs)
         document = _compared(own, rows, estimates, np.array(errors), sampling)
         write_json(own.path(RANK_FIDELITY), document)
@@ -153,6 +154,11 @@ class _Work:
         held = context.dataset("reevaluation")
         self._held_out = FixedImages(held, np.arange(len(held)), EVALUATED, self._arithmetic)
         self._done, self._lock = [0] * len(rows), Lock()
+
+    @property
+    def lanes(self) -> int:
+        """How many networks are trained at a time, at most."""
+        return lanes(self._arithmetic, self._context.recipe.run.threads)
 
     @property
     def epochs(self) -> int:

@@ -66,10 +66,11 @@ class RetrainStage:
         """By a step of the dense network, the largest of all."""
         options = run.options(RetrainOptions)
         models, threads = _models(options), run.recipe.run.threads
-        lanes = min(threads, models + 1)
         epochs = phases(options, run.recipe.network.backbone).epochs
         pace = implementation("jcw_core.training.pace")
-        arithmetic = implementation("jcw_core.training.accelerator").arithmetic_of(run, options.arithmetic)
+        accelerator = implementation("jcw_core.training.accelerator")
+        arithmetic = accelerator.arithmetic_of(run, options.arithmetic)
+        lanes: int = min(accelerator.lanes(arithmetic, threads), models + 1)
         each: float = pace.seconds_per_image(run.network, arithmetic, threads // lanes) if epochs else 0.0
         images = len(run.dataset("rest" if options.hold_out else "training"))
         return each * images * epochs * (models + 1) / (lanes * run.ranks.size)

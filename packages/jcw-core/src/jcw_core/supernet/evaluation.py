@@ -11,7 +11,8 @@ import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.graph import Network
 from jcw_core.supernet.calibration import calibrate
-from jcw_core.training.batches import Batch
+from jcw_core.training.accelerator import scoring_within_memory
+from jcw_core.training.batches import EVALUATED, Batch
 from jcw_core.training.execution import BatchNorm, Tensors, execute
 from jcw_core.training.module import Slimmable
 from jcw_core.training.options import Arithmetic
@@ -35,7 +36,7 @@ def score_subnetwork(
     arithmetic: Arithmetic,
 ) -> Score:
     """Calibrate a sub-network's batch norm, then score it. Thread-safe; the module is not changed."""
-    with computing(arithmetic):
+    with computing(arithmetic), scoring_within_memory(EVALUATED, arithmetic):
         tensors = module.subnetwork(architecture)
         statistics = calibrate(module.network, tensors, (images for images, _ in calibration))
         return score_tensors(module.network, tensors, BatchNorm(statistics), batches)
@@ -44,7 +45,7 @@ def score_subnetwork(
 @torch.inference_mode()
 def score_network(module: Slimmable, batches: Sequence[Batch], arithmetic: Arithmetic) -> Score:
     """Score the whole network with its running statistics."""
-    with computing(arithmetic):
+    with computing(arithmetic), scoring_within_memory(EVALUATED, arithmetic):
         return score_tensors(module.network, module.subnetwork(), BatchNorm(module.statistics()), batches)
 
 

@@ -13,7 +13,7 @@ from jcw_core.space.space import Population, SearchSpace
 from jcw_core.supernet.evaluation import score_subnetwork
 from jcw_core.supernet.options import SupernetOptions
 from jcw_core.supernet.sharing import load_supernet, train_on_population
-from jcw_core.training.accelerator import arithmetic_of
+from jcw_core.training.accelerator import arithmetic_of, lanes
 from jcw_core.training.batches import EVALUATED, FixedImages, TrainingImages
 from jcw_core.training.module import Slimmable
 from jcw_core.training.precision import map_in_threads, threads
@@ -22,8 +22,8 @@ from jcw_core.training.precision import map_in_threads, threads
 class SupernetEvaluator:
     """An objective with the supernet and its images at hand.
 
-    Architectures are scored side by side, one thread each: that scales better than several threads
-    in one small network, and the values do not depend on the number of threads.
+    Architectures are scored side by side, one thread each, or one after another on a GPU: that scales better than
+    several threads in one small network, and the values do not depend on the number of threads.
     """
 
     def __init__(self, run: Run, metric: Literal["error", "loss"]) -> None:
@@ -87,7 +87,7 @@ class SupernetEvaluator:
             score = score_subnetwork(self._module, architecture, self._calibration, batches, arithmetic)
             return score.error if self._metric == "error" else score.loss
 
-        found = map_in_threads(value, population, self._run.recipe.run.threads)
+        found = map_in_threads(value, population, lanes(self._arithmetic, self._run.recipe.run.threads))
         return np.array(found, dtype=np.float64)
 
 

@@ -31,12 +31,14 @@ class SupernetObjective:
         """By a step of training: three parts, of which a network that is scored takes one."""
         options = run.options(SupernetOptions)
         pace = implementation("jcw_core.training.pace")
-        arithmetic = implementation("jcw_core.training.accelerator").arithmetic_of(run, options.arithmetic)
+        accelerator = implementation("jcw_core.training.accelerator")
+        arithmetic = accelerator.arithmetic_of(run, options.arithmetic)
         each: float = pace.seconds_per_image(run.network, arithmetic, 1)
         # Of a small folder statistics are taken from all that there is.
         calibration = min(options.calibration_images, len(run.dataset("train")))
         count = len(run.dataset("validation")) + calibration
-        return DRAWN * each / 3 * count / run.recipe.run.threads
+        lanes: int = accelerator.lanes(arithmetic, run.recipe.run.threads)
+        return DRAWN * each / 3 * count / lanes
 
     def open(self, run: Run) -> Evaluator:
         """Load the supernet and the images.

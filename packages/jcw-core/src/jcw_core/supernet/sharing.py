@@ -60,6 +60,7 @@ def train_supernet(run: Run) -> None:
             ),
             method=Sharing(draws),
             ranks=run.ranks,
+            key="supernet.batch_size",
         ).run()
     if not run.ranks.is_first:
         return
@@ -90,6 +91,7 @@ def train_on_population(
         report=report,
         method=Sharing(Draws(run.space, rule=options.draws, population=population)),
         ranks=run.ranks,
+        key="supernet.batch_size",
     ).run()
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import ceil
 
 import torch
 
@@ -35,19 +37,102 @@ def arithmetic_of(run: Run, asked: Arithmetic) -> Arithmetic:
     return replace(asked, precision="bf16", channels_last=True, device=f"cuda:{number}")
 
 
+def lanes(arithmetic: Arithmetic, threads: int) -> int:
+    """How many networks compute side by side: one in each of a processor's threads; one on a GPU, which has the memory for one."""
+    return 1 if _on_gpu(arithmetic) else threads
+
+
 @contextmanager
-def within_memory(batch_size: int, processes: int = 1) -> Iterator[None]:
+def training_within_memory(
+    key: str, batch_size: int, arithmetic: Arithmetic, trial: Callable[[int], object], processes: int = 1
+) -> Iterator[None]:
     """Say in a line that a step does not fit in the memory of the GPU, and which batch would.
 
     Args:
+        key: of the batch size in the recipe.
         batch_size: images of a step, in all processes together.
-        processes: that share it.
+        arithmetic: whose device it is.
+        trial: takes a step of as many images, on this process alone, to find out.
+        processes: that share the batch.
     """
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
         where = f"a part of a batch of {batch_size}" if processes > 1 else f"a batch of {batch_size}"
+        problem = f"{where} does not fit in the memory of the GPU ({_in_short(error)})"
+        _let_go(error)
+        fits = largest_that_fits(ceil(batch_size / processes), trial)
+        others = _taken_by_others(arithmetic)
+        if fits is None:
+            raise JcwError(
+                f'{problem}{others}, nor does one of 2 images; give a smaller network, or [run] accelerator = "cpu"'
+            ) from None
         raise JcwError(
-            f"{where} does not fit in the memory of the GPU ({str(error).split('. ')[0]}); give batch_size = "
-            f"{max(batch_size // 2, 2)}, which takes about half of it, or more GPUs"
+            f"{problem}{others}; give {key} = {processes * fits}, of which a trial step has fitted, or more GPUs"
         ) from None
+
+
+@contextmanager
+def scoring_within_memory(images: int, arithmetic: Arithmetic) -> Iterator[None]:
+    """Say in a line that images that are looked at together do not fit in the memory of the GPU.
+
+    Args:
+        images: how many; no key of a recipe says it, as batch-norm statistics depend on it.
+        arithmetic: whose device it is.
+    """
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        problem = f"{images} images at a time do not fit in the memory of the GPU ({_in_short(error)})"
+        _let_go(error)
+        raise JcwError(
+            f'{problem}{_taken_by_others(arithmetic)}; end other programs that use it, or give [run] accelerator = "cpu"'
+        ) from None
+
+
+def largest_that_fits(most: int, trial: Callable[[int], object]) -> int | None:
+    """The largest of 7/8, 6/8 to 1/8 of ``most``, and of halves of that, with which ``trial`` does not run out of memory.
+
+    It is tried with a sixteenth more, as a training needs some more now and then than one step. None when that is
+    less than the two images that batch norm needs.
+    """
+    counts = [most * eighths // 8 for eighths in range(7, 0, -1)]
+    while counts[-1] >= 4:
+        counts.append(counts[-1] // 2)
+    for count in counts:
+        if count >= 2 and _fits(count + ceil(count / 16), trial):
+            return count
+    return None
+
+
+def _fits(count: int, trial: Callable[[int], object]) -> bool:
+    torch.cuda.empty_cache()
+    try:
+        trial(count)
+    except torch.cuda.OutOfMemoryError as error:
+        _let_go(error)
+        return False
+    return True
+
+
+def _let_go(error: BaseException) -> None:
+    """Free what the functions that failed have in their variables, which is what did not fit."""
+    traceback.clear_frames(error.__traceback__)
+
+
+def _in_short(error: BaseException) -> str:
+    return str(error).split(". ")[0]
+
+
+def _taken_by_others(arithmetic: Arithmetic) -> str:
+    """What other programs have of the GPU's memory, in words, where it is a tenth or more."""
+    torch.cuda.empty_cache()
+    free, total = torch.cuda.mem_get_info(arithmetic.device)
+    taken = total - free - torch.cuda.memory_reserved(arithmetic.device)
+    if taken < total / 10:
+        return ""
+    return f", of whose {total / 2**30:.0f} GiB other programs have {taken / 2**30:.0f}"
+
+
+def _on_gpu(arithmetic: Arithmetic) -> bool:
+    return torch.device(arithmetic.device).type == "cuda"

@@ -25,8 +25,8 @@ from jcw_core.logs import logger
 from jcw_core.network.architecture import Architecture
 from jcw_core.ranks import Ranks
 from jcw_core.training import checkpoint
-from jcw_core.training.accelerator import within_memory
-from jcw_core.training.batches import Batch, TrainingImages
+from jcw_core.training.accelerator import training_within_memory
+from jcw_core.training.batches import Batch, TrainingImages, laid_out
 from jcw_core.training.divergence import bad_gradient, bad_output, bad_state
 from jcw_core.training.module import Slimmable
 from jcw_core.training.optimizer import WeightAverage, learning_rate, momenta, sgd
@@ -126,6 +126,7 @@ class Training:
         criterion: in place of the cross-entropy of the whole network; None for that.
         ranks: the processes that train the module together, each on its part of every batch; the first alone writes
             the checkpoint, which any number of processes goes on from. Losses and weights are those of one process.
+        key: of the batch size in the recipe, for an error that names it.
     """
 
     module: Slimmable
@@ -139,6 +140,7 @@ class Training:
     stop: Event = field(default_factory=Event)
     criterion: Criterion | None = None
     ranks: Ranks = field(default_factory=Ranks)
+    key: str = "batch_size"
 
     def run(self) -> None:
         """Train to the end, from the checkpoint if there is one.
@@ -148,6 +150,12 @@ class Training:
             FormatError: the checkpoint belongs to another network.
             DataError: fewer images than one batch.
         """
+        with training_within_memory(
+            self.key, self.options.batch_size, self.arithmetic, self._trial, self.ranks.size
+        ):
+            self._run()
+
+    def _run(self) -> None:
         optimizer = sgd(self.module, self.options)
         average = WeightAverage(self.module, self.options.ema)
         state = {
@@ -164,14 +172,26 @@ class Training:
         self.module.train()
         while at.epochs < self.options.epochs:
             began = time.perf_counter()
-            with within_memory(self.options.batch_size, self.ranks.size):
-                loss = self._epoch(at, optimizer, average, state)
+            loss = self._epoch(at, optimizer, average, state)
             self.method.end_epoch(at.epochs)
             at = Position(at.epochs + 1)
             self._save(state, at)
             self.report(EpochReport(at.epochs, self.options.epochs, loss, time.perf_counter() - began))
         average.apply()
         self.module.eval()
+
+    def _trial(self, count: int) -> None:
+        """A step of ``count`` images by this process alone, through the whole network, which takes the most memory."""
+        self.module.trained_by = Ranks()
+        shape, device = self.module.network.input_shape, self.arithmetic.device
+        images = laid_out(torch.zeros(count, *shape, device=device), self.arithmetic)
+        with computing(self.arithmetic):
+            labels = torch.zeros(count, dtype=torch.int64, device=device)
+            if self.criterion is not None:
+                loss = self.criterion(self.module, images, labels)
+            else:
+                loss = F.cross_entropy(self.module(images).float(), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
 
     def _resume(self, state: dict[str, Tensor]) -> Position:
         if not self.path.is_file():

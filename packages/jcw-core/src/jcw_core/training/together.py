@@ -62,7 +62,7 @@ class _Normalised(torch.autograd.Function):
     def forward(
         ctx: Any, value: Tensor, weight: Tensor, bias: Tensor, eps: float, ranks: Ranks
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        mean, variance, count = _statistics(value, eps, ranks)
+        mean, variance, count = _statistics(value, weight, bias, eps, ranks)
         statistics = mean.to(weight.dtype), variance.to(weight.dtype)
         ctx.eps, ctx.ranks = eps, ranks
         ctx.save_for_backward(value, weight, *statistics, count)
@@ -86,9 +86,12 @@ class _Normalised(torch.autograd.Function):
         return of_value, of_weight, of_bias, None, None
 
 
-def _statistics(value: Tensor, eps: float, ranks: Ranks) -> tuple[Tensor, Tensor, Tensor]:
+def _statistics(
+    value: Tensor, weight: Tensor, bias: Tensor, eps: float, ranks: Ranks
+) -> tuple[Tensor, Tensor, Tensor]:
     """Mean and biased variance (channels,) of the whole batch and the number of its values, in float64."""
-    _, mean, inverse = torch.native_batch_norm(value, None, None, None, None, True, 0.0, eps)
+    # With weights, which are in float32: without any, statistics of bf16 are themselves rounded to bf16.
+    _, mean, inverse = torch.native_batch_norm(value, weight, bias, None, None, True, 0.0, eps)
     number = value.numel() // value.shape[1]
     mean = mean.double()
     squares = (inverse.double().pow(-2) - eps).clamp_min(0) + mean.square()
