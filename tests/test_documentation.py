@@ -14,6 +14,7 @@ import click
 import numpy as np
 import pytest
 
+from jcw_core import errors
 from jcw_core.cli.main import build
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.model import Model
@@ -171,6 +172,21 @@ def test_the_page_on_files_has_every_format() -> None:
 def test_examples_are_valid(path: Path) -> None:
     network = load_recipe(path, Registry()).network
     assert network.backbone or network.module
+
+
+def test_pages_that_errors_and_programs_name_are_there() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in ROOT.glob("packages/*/src/**/*.py")]
+    named = {page for text in sources for page in re.findall(r"\bdocs/[\w/.-]+\.md\b", text)}
+    assert named >= {"docs/recipe.md", "docs/files.md", "docs/operations.md", "docs/profiling.md"}
+    assert [page for page in sorted(named) if not (ROOT / page).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.JcwError)]
+)
+def test_every_kind_of_error_has_a_page(kind: type[errors.JcwError]) -> None:
+    """But for the one that stands for all; which page its subclasses name is held above."""
+    assert bool(kind.page) == (kind is not errors.JcwError)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import json
 import os
@@ -15,7 +16,15 @@ import pytest
 
 import jcw_core.plugin
 from jcw_core.cli import main as cli
-from jcw_core.errors import DeviceError, RecipeError, continues_from
+from jcw_core.errors import (
+    DeviceError,
+    FormatError,
+    JcwError,
+    NetworkError,
+    PluginError,
+    RecipeError,
+    continues_from,
+)
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 
@@ -162,7 +171,7 @@ def test_a_bad_override(tmp_path: Path, override: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "arguments", "status", "expected"),
     [
-        (DeviceError, ("has not\n answered",), 2, "jcw: has not answered"),
+        (DeviceError, ("has not\n answered",), 2, "jcw: has not answered (see docs/profiling.md)"),
         (OSError, (errno.ENOSPC, "No space left", "table.npz"), 2, "jcw: table.npz: No space left"),
         (OSError, ("made up",), 2, "jcw: made up"),
         (MemoryError, (), 2, "jcw: out of memory; take something smaller"),
@@ -197,6 +206,39 @@ def test_an_error_is_one_line_that_says_what_continues(
     if kept and kind in (DeviceError, OSError, KeyboardInterrupt):
         expected += f"; the same command continues from {tmp_path / 'partial'}"
     assert capsys.readouterr().err.strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (JcwError("no room"), "jcw: no room"),
+        (JcwError("no room", see="docs/scaling.md"), "jcw: no room (see docs/scaling.md)"),
+        (FormatError("bad.onnx", see="docs/operations.md"), "jcw: bad.onnx (see docs/operations.md)"),
+        (FormatError("bad.npz, as docs/files.md has it"), "jcw: bad.npz, as docs/files.md has it"),
+        (PluginError("unknown device 'pi'", see=""), "jcw: unknown device 'pi'"),
+        (copy.copy(FormatError("bad", see="")), "jcw: bad"),
+    ],
+)
+def test_an_error_names_the_page_that_explains_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: JcwError, expected: str
+) -> None:
+    @click.command()
+    def failing() -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "build", lambda registry: failing)
+    monkeypatch.setattr(sys, "argv", ["jcw"])
+    assert cli._run() == 2
+    assert capsys.readouterr().err.strip() == expected
+
+
+def test_a_network_that_a_recipe_cannot_have_is_explained_by_its_own_page(tmp_path: Path) -> None:
+    (tmp_path / "net.json").write_text("{}")
+    recipe = WORKS.replace('backbone = "resnet18"\nwidth = 0.25', 'file = "net.json"')
+    (tmp_path / "recipe.toml").write_text(recipe)
+    assert one_line(jcw("run", "recipe.toml", cwd=tmp_path)).endswith(f"(see {NetworkError.page})")
+    (tmp_path / "recipe.toml").write_text(recipe.replace("holdout", "houldout"))
+    assert one_line(jcw("run", "recipe.toml", cwd=tmp_path)).endswith(f"(see {RecipeError.page})")
 
 
 @pytest.mark.parametrize("width", ["inf", "100"])
