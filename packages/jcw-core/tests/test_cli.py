@@ -144,11 +144,19 @@ def test_a_dry_run_checks_the_recipe_and_lists_the_stages(tmp_path: Path) -> Non
     ]
     assert (done.returncode, without_times(done.stdout)) == (0, expected)
     assert done.stderr == ""
-    many = jcw(*dry, "--set", "run.threads=1000", cwd=tmp_path)
-    assert (many.returncode, without_times(many.stdout)) == (0, expected)
+    many = jcw(*dry, "--json", "--set", "run.threads=1000", cwd=tmp_path)
+    (row,) = map(json.loads, many.stdout.splitlines())
+    assert (row["stage"], row["makes"], row["finished"]) == ("supernet", ["supernet.safetensors"], False)
     assert many.stderr.startswith("note: run.threads = 1000, but only ")
+    assert many.stderr.splitlines()[1:] == expected[1:]
     assert "recipe.toml:5: [data]: " in one_line(jcw(*dry, "--set", "data.path=nowhere", cwd=tmp_path))
     assert not (tmp_path / "runs").exists()
+
+
+def test_json_is_for_what_a_dry_run_lists(tmp_path: Path) -> None:
+    done = jcw("run", "recipe.toml", "--json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--json is for --dry-run" in done.stderr
 
 
 def test_a_missing_recipe(tmp_path: Path) -> None:
@@ -317,6 +325,23 @@ def test_recipe_lists_every_key(tmp_path: Path) -> None:
     listed = jcw("recipe", cwd=tmp_path).stdout
     for line in ("[run]", "# seed = 0", "[data]", '# name = "image_folder"', "[space]", "# step = 4"):
         assert line in listed
+
+
+def test_keys_as_json_are_a_line_each(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in jcw("recipe", "--json", cwd=tmp_path).stdout.splitlines()]
+    found = {(row["table"], row["plugin"], row["key"]): row for row in rows}
+    assert len(found) == len(rows)
+    seed = found["run", "", "seed"]
+    assert (seed["type"], seed["required"], seed["default"]) == ("int", False, 0)
+    assert seed["help"]
+    path = found["data", "image_folder", "path"]
+    assert (path["required"], path["default"]) == (True, None)
+    assert (found["network", "", "file"]["required"], found["network", "", "file"]["default"]) == (
+        False,
+        None,
+    )
+    listed = jcw("recipe", cwd=tmp_path).stdout
+    assert all(row["key"] in listed for row in rows)
 
 
 def test_show_names_the_file_that_is_missing(tmp_path: Path) -> None:

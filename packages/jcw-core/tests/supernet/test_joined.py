@@ -37,7 +37,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path, first: dict[st
         env=os.environ | first,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     told = [line for line in done.stderr.splitlines() if line.startswith("jcw: ")]
     assert done.returncode == 2, done.stderr
