@@ -100,7 +100,7 @@ class World:
     @cached_property
     def latency(self) -> Fixed:
         """Predicted milliseconds, as an objective of a search."""
-        predictor = LatencyPredictor(LatencyTable.read(self.table_path), self.space)
+        predictor = LatencyPredictor(LatencyTable.load(self.table_path), self.space)
         return Fixed(lambda _, population: predictor.predict(population), exact=True)
 
     def latency_ms(self, rows: Population) -> Population:
@@ -137,7 +137,7 @@ class World:
             raise JcwError(
                 f"{self.settings.network}: {', '.join(verdict.reasons)}; run again when it is idle"
             )
-        table.write(self.table_path)
+        table.save(self.table_path)
 
 
 def strided(network: Network, stride: int) -> Network:

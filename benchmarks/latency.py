@@ -133,7 +133,7 @@ def fidelity(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         for grid, (table, seconds) in tables.items():
             found = compare(LatencyPredictor(table, space), population, runs).to_dict()
             if args.tables:
-                table.write(args.tables / f"{name}-{grid}.npz")
+                table.save(args.tables / f"{name}-{grid}.npz")
             yield _row(name, grid, args.input_size, table, seconds) | found
 
 

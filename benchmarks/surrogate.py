@@ -109,7 +109,7 @@ def paper_world(folder: Path) -> World:
 def host_world(name: str, path: Path) -> World:
     """A backbone and a table that ``jcw profile NAME --device host --adaptive`` made."""
     network = BACKBONES[name].build()
-    world = _world(name, network, LatencyTable.read(path), ())
+    world = _world(name, network, LatencyTable.load(path), ())
     low, high = world.limits[:, 0]
     # The same shares of the range as the paper's budgets on its own table.
     shares = (0.165, 0.22, 0.335, 0.445, 0.515)

@@ -131,7 +131,7 @@ def test_in_int8_it_is_profiled_and_exported(place: Path) -> None:
     done = jcw(*given, *QUICK, cwd=place)
     assert done.returncode == 0, done.stderr
     assert safetensors_metadata((place / "int8" / "model.jcw").read_bytes())["precision"] == "int8"
-    assert LatencyTable.read(place / "int8" / "table.npz").device.versions["precision"] == "int8"
+    assert LatencyTable.load(place / "int8" / "table.npz").device.versions["precision"] == "int8"
     assert "latencies are predicted for the former" not in done.stderr
 
 

@@ -148,7 +148,7 @@ def test_an_onnx_file_is_profiled_on_this_machine(tmp_path: Path) -> None:
     options = ["--option", "layer_ms=0.05", "--option", "model_ms=0.1", "--set", "whole_networks=3"]
     done = jcw("profile", "mobile.onnx", "--device", "host", *quick, *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    table = LatencyTable.read(tmp_path / "table.npz")
+    table = LatencyTable.load(tmp_path / "table.npz")
     assert table.network() == read_onnx(tmp_path / "mobile.onnx")
     assert table.end_to_end["mobile"].scale > 0
     (tmp_path / "half.json").write_text('{"widths": {"stem": 4}, "densities": {"project": 0.5}}')

@@ -72,7 +72,7 @@ def test_the_readme_does_what_it_shows(installed: Path, tmp_path: Path) -> None:
         done = jcw(installed, tmp_path, *arguments)
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)
-    table = LatencyTable.read(tmp_path / "ort.npz")
+    table = LatencyTable.load(tmp_path / "ort.npz")
     assert (table.device.name, table.device.versions["onnxruntime"]) == (
         "onnxruntime",
         onnxruntime.__version__,

@@ -29,6 +29,30 @@ def test_licence_types_and_readme_are_there(package: Path) -> None:
     assert (package / project(package)["readme"]).stat().st_size > 500
 
 
+@pytest.mark.parametrize(
+    "package", [p for p in PACKAGES if p.name != "jcw-kernels"], ids=lambda path: path.name
+)
+def test_an_index_can_tell_what_a_package_is(package: Path) -> None:
+    """What makes it found, in the form of PEP 639; alike in all five, and with no address that is not there."""
+    found, core = project(package), project(ROOT / "packages" / "jcw-core")
+    assert (found["license"], found["license-files"]) == ("Apache-2.0", ["LICENSE"])
+    assert found["authors"][0]["name"] in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert found["keywords"] == sorted(found["keywords"], key=str.casefold)
+    assert found["classifiers"] == sorted(found["classifiers"])
+    oldest = found["requires-python"].removeprefix(">=")
+    for classifier in (
+        f"Programming Language :: Python :: {oldest}",
+        "Operating System :: POSIX :: Linux",
+        "Typing :: Typed",
+    ):
+        assert classifier in found["classifiers"]
+    # An index refuses classifiers of the licence beside an expression of it.
+    assert not any(classifier.startswith("License") for classifier in found["classifiers"])
+    assert "urls" not in found
+    for key in ("authors", "keywords", "classifiers", "requires-python"):
+        assert found[key] == core[key]
+
+
 def test_all_have_one_version_and_need_no_newer_one_of_each_other() -> None:
     (version,) = {project(package)["version"] for package in PACKAGES}
     floors = {

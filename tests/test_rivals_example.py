@@ -268,7 +268,7 @@ def rival(tmp_path, **keys):
 def test_the_stage_writes_a_front(tmp_path):
     with pytest.raises(RecipeError, match=r"\[rival\] budgets_ms"):
         rival(tmp_path)
-    table = LatencyTable.read(tmp_path / "run" / "table.npz")
+    table = LatencyTable.load(tmp_path / "run" / "table.npz")
     space = rival(tmp_path, budgets_ms=[1000.0]).space
     dense = LatencyPredictor(table, space).predict(space.maximum[None])[0]
     budgets = [0.7 * dense, 0.9 * dense]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import json
 import os
@@ -15,7 +16,15 @@ import pytest
 
 import jcw_core.plugin
 from jcw_core.cli import main as cli
-from jcw_core.errors import DeviceError, RecipeError, continues_from
+from jcw_core.errors import (
+    DeviceError,
+    FormatError,
+    JcwError,
+    NetworkError,
+    PluginError,
+    RecipeError,
+    continues_from,
+)
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 
@@ -135,11 +144,19 @@ def test_a_dry_run_checks_the_recipe_and_lists_the_stages(tmp_path: Path) -> Non
     ]
     assert (done.returncode, without_times(done.stdout)) == (0, expected)
     assert done.stderr == ""
-    many = jcw(*dry, "--set", "run.threads=1000", cwd=tmp_path)
-    assert (many.returncode, without_times(many.stdout)) == (0, expected)
+    many = jcw(*dry, "--json", "--set", "run.threads=1000", cwd=tmp_path)
+    (row,) = map(json.loads, many.stdout.splitlines())
+    assert (row["stage"], row["makes"], row["finished"]) == ("supernet", ["supernet.safetensors"], False)
     assert many.stderr.startswith("note: run.threads = 1000, but only ")
+    assert many.stderr.splitlines()[1:] == expected[1:]
     assert "recipe.toml:5: [data]: " in one_line(jcw(*dry, "--set", "data.path=nowhere", cwd=tmp_path))
     assert not (tmp_path / "runs").exists()
+
+
+def test_json_is_for_what_a_dry_run_lists(tmp_path: Path) -> None:
+    done = jcw("run", "recipe.toml", "--json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--json is for --dry-run" in done.stderr
 
 
 def test_a_missing_recipe(tmp_path: Path) -> None:
@@ -162,7 +179,7 @@ def test_a_bad_override(tmp_path: Path, override: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "arguments", "status", "expected"),
     [
-        (DeviceError, ("has not\n answered",), 2, "jcw: has not answered"),
+        (DeviceError, ("has not\n answered",), 2, "jcw: has not answered (see docs/profiling.md)"),
         (OSError, (errno.ENOSPC, "No space left", "table.npz"), 2, "jcw: table.npz: No space left"),
         (OSError, ("made up",), 2, "jcw: made up"),
         (MemoryError, (), 2, "jcw: out of memory; take something smaller"),
@@ -197,6 +214,39 @@ def test_an_error_is_one_line_that_says_what_continues(
     if kept and kind in (DeviceError, OSError, KeyboardInterrupt):
         expected += f"; the same command continues from {tmp_path / 'partial'}"
     assert capsys.readouterr().err.strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (JcwError("no room"), "jcw: no room"),
+        (JcwError("no room", see="docs/scaling.md"), "jcw: no room (see docs/scaling.md)"),
+        (FormatError("bad.onnx", see="docs/operations.md"), "jcw: bad.onnx (see docs/operations.md)"),
+        (FormatError("bad.npz, as docs/files.md has it"), "jcw: bad.npz, as docs/files.md has it"),
+        (PluginError("unknown device 'pi'", see=""), "jcw: unknown device 'pi'"),
+        (copy.copy(FormatError("bad", see="")), "jcw: bad"),
+    ],
+)
+def test_an_error_names_the_page_that_explains_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: JcwError, expected: str
+) -> None:
+    @click.command()
+    def failing() -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "build", lambda registry: failing)
+    monkeypatch.setattr(sys, "argv", ["jcw"])
+    assert cli._run() == 2
+    assert capsys.readouterr().err.strip() == expected
+
+
+def test_a_network_that_a_recipe_cannot_have_is_explained_by_its_own_page(tmp_path: Path) -> None:
+    (tmp_path / "net.json").write_text("{}")
+    recipe = WORKS.replace('backbone = "resnet18"\nwidth = 0.25', 'file = "net.json"')
+    (tmp_path / "recipe.toml").write_text(recipe)
+    assert one_line(jcw("run", "recipe.toml", cwd=tmp_path)).endswith(f"(see {NetworkError.page})")
+    (tmp_path / "recipe.toml").write_text(recipe.replace("holdout", "houldout"))
+    assert one_line(jcw("run", "recipe.toml", cwd=tmp_path)).endswith(f"(see {RecipeError.page})")
 
 
 @pytest.mark.parametrize("width", ["inf", "100"])
@@ -275,6 +325,23 @@ def test_recipe_lists_every_key(tmp_path: Path) -> None:
     listed = jcw("recipe", cwd=tmp_path).stdout
     for line in ("[run]", "# seed = 0", "[data]", '# name = "image_folder"', "[space]", "# step = 4"):
         assert line in listed
+
+
+def test_keys_as_json_are_a_line_each(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in jcw("recipe", "--json", cwd=tmp_path).stdout.splitlines()]
+    found = {(row["table"], row["plugin"], row["key"]): row for row in rows}
+    assert len(found) == len(rows)
+    seed = found["run", "", "seed"]
+    assert (seed["type"], seed["required"], seed["default"]) == ("int", False, 0)
+    assert seed["help"]
+    path = found["data", "image_folder", "path"]
+    assert (path["required"], path["default"]) == (True, None)
+    assert (found["network", "", "file"]["required"], found["network", "", "file"]["default"]) == (
+        False,
+        None,
+    )
+    listed = jcw("recipe", cwd=tmp_path).stdout
+    assert all(row["key"] in listed for row in rows)
 
 
 def test_show_names_the_file_that_is_missing(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import click
 import pytest
@@ -86,7 +88,9 @@ def test_shells_complete_commands_and_options(group: click.Group, shell: str) ->
 def test_a_doctor_tells_what_is_there(group: click.Group) -> None:
     lines = invoke(group, "doctor", "--json").stdout.splitlines()
     found = {finding["name"]: finding for finding in map(json.loads, lines)}
-    assert {"machine", "Python", "processors", "engine", *doctor.PACKAGES, *doctor.PROGRAMS} <= set(found)
+    assert {"machine", "Python", "processors", "engine", "GPU", *doctor.PACKAGES, *doctor.PROGRAMS} <= set(
+        found
+    )
     assert int(found["processors"]["found"]) >= 1
 
 
@@ -105,3 +109,54 @@ def test_a_doctor_tells_what_is_missing_for_what_and_how_to_get_it(monkeypatch: 
     assert (
         "- plugin broken missing, for whatever it registers; it fails to load: ImportError: no module" in text
     )
+
+
+TORCH = """
+class _Properties:
+    def __init__(self, name, major, total_memory):
+        self.name, self.major, self.total_memory = name, major, total_memory
+
+class cuda:
+    found = [_Properties(*properties) for properties in {gpus}]
+    is_available = lambda: bool(cuda.found)
+    device_count = lambda: len(cuda.found)
+    get_device_properties = found.__getitem__
+"""
+LARGE, OLD = ("NVIDIA H200", 9, 140 << 30), ("GTX 1080", 6, 8 << 30)
+
+
+@pytest.mark.parametrize(
+    ("torch", "said"),
+    [
+        (TORCH.format(gpus=[LARGE]), "  GPU           NVIDIA H200, 140 GiB, bf16"),
+        (TORCH.format(gpus=[LARGE, OLD, LARGE]), "  GPU           2 x NVIDIA H200, 140 GiB, bf16; GTX 1080, 8 GiB, no bf16"),
+        (TORCH.format(gpus=[]), "- GPU           missing, for training faster; torch 2.9 finds none"),
+        ("raise OSError('libcudart.so: no such file')", "torch 2.9 fails (OSError: libcudart.so: no such file)"),
+        ("import time; time.sleep(60)", "torch has not answered for 2 s"),
+    ],
+)  # fmt: skip
+def test_a_doctor_names_the_gpus_that_torch_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: str, said: str
+) -> None:
+    (tmp_path / "torch.py").write_text(torch)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setattr(doctor, "GPU_DRIVERS", (str(tmp_path),))
+    monkeypatch.setattr(doctor, "installed_version", lambda name: "2.9")
+    if "sleep" in torch:
+        monkeypatch.setattr(doctor, "_PATIENCE_S", 2)
+    registry = Registry({"core": jcw_core.plugin}, installed=False)
+    assert said in invoke(build(registry), "doctor").stdout
+
+
+def test_a_doctor_asks_no_torch_where_there_is_none_or_no_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object, **settings: object) -> None:
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr(subprocess, "run", fail)
+    monkeypatch.setattr(doctor, "GPU_DRIVERS", (str(tmp_path / "none"),))
+    assert "no driver" in doctor._gpu().remedy
+    monkeypatch.setattr(doctor, "GPU_DRIVERS", (str(tmp_path),))
+    monkeypatch.setattr(doctor, "installed_version", lambda name: None)
+    assert doctor._gpu().remedy == "pip install 'jcw-core[supernet]'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -256,6 +257,10 @@ def test_a_plan_tells_what_is_finished(tmp_path: Path, capsys: pytest.CaptureFix
     assert planned() == [lines[0] + "  (finished)", lines[1] + "  (finished)", lines[2]]
     run(make(tmp_path, stages), "third")
     assert planned()[2] == lines[2][:-1] + "; finished)"
+    print_plan(made := make(tmp_path, stages), plan(made, "third"), as_json=True)
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == {"stage": "first", "makes": ["first.txt"], "work": None, "finished": True}
+    assert rows[2]["work"] == "3 epochs\x1b[31m"
     # What follows a stage that is not finished is not either.
     assert planned("[second]\nvalue = 2\n") == [lines[0] + "  (finished)", *lines[1:]]
 

@@ -32,7 +32,7 @@ def table(network: Network) -> LatencyTable:
 @pytest.fixture
 def table_file(table: LatencyTable, tmp_path: Path) -> Path:
     path = tmp_path / "table.npz"
-    table.write(path)
+    table.save(path)
     return path
 
 

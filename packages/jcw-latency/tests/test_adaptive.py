@@ -145,7 +145,7 @@ def test_adaptive_flag_is_the_recipes_key(tmp_path: Path, settings: list[str]) -
     done = CliRunner().invoke(build(registry), [*arguments, *settings], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     expected = adapted(SyntheticDevice())
-    assert [g.axes for g in LatencyTable.read(tmp_path / "t.npz").grids] == [g.axes for g in expected.grids]
+    assert [g.axes for g in LatencyTable.load(tmp_path / "t.npz").grids] == [g.axes for g in expected.grids]
 
 
 def test_refined_grids_time_no_point_twice() -> None:

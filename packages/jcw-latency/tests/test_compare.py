@@ -119,8 +119,8 @@ def test_diff_finds_drift(table: LatencyTable) -> None:
 
 
 def test_table_show_diff_and_merge(table: LatencyTable, other: LatencyTable, tmp_path: Path) -> None:
-    table.write(tmp_path / "one.npz")
-    replace(other, end_to_end={"other": EndToEndFit(1.5, 0.1)}).write(tmp_path / "two.npz")
+    table.save(tmp_path / "one.npz")
+    replace(other, end_to_end={"other": EndToEndFit(1.5, 0.1)}).save(tmp_path / "two.npz")
 
     def jcw(*arguments: object) -> str:
         result = CliRunner().invoke(

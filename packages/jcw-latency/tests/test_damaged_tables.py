@@ -33,7 +33,7 @@ PAIR = LayerProblem("conv2d", 6, 4, 5, 8, then=SECOND)
 def _read(path: Path) -> LatencyTable | None:
     """The table, or None for a ``FormatError`` that names the file. Anything else is a failure."""
     try:
-        return LatencyTable.read(path)
+        return LatencyTable.load(path)
     except FormatError as error:
         if str(path) not in str(error):
             raise
@@ -42,7 +42,7 @@ def _read(path: Path) -> LatencyTable | None:
 
 def test_missing_table(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"none\.npz: no such file"):
-        LatencyTable.read(tmp_path / "none.npz")
+        LatencyTable.load(tmp_path / "none.npz")
 
 
 @settings(max_examples=60)
@@ -52,7 +52,7 @@ def test_truncated_table(table_file: Path, data: st.DataObject) -> None:
     cut = table_file.with_name("cut.npz")
     cut.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
     with pytest.raises(FormatError, match=r"cut\.npz: .*profile again"):
-        LatencyTable.read(cut)
+        LatencyTable.load(cut)
 
 
 @settings(max_examples=300)
@@ -82,7 +82,7 @@ def _use(path: Path, read: LatencyTable) -> None:
             predictor = LatencyPredictor(read, space)
             assert predictor.predict(space.high[None]).shape == (1,)
             predictor.breakdown(space.architecture(space.low))
-        merge([read, read]).write(path)
+        merge([read, read]).save(path)
 
 
 @settings(max_examples=200)
@@ -123,7 +123,7 @@ def test_impossible_values_in_metadata(table_file: Path, place: tuple[object, ..
     where[place[-1]] = value
     _rewrite(table_file, document)
     with pytest.raises(FormatError, match=r"table\.npz: .*profile again"):
-        LatencyTable.read(table_file)
+        LatencyTable.load(table_file)
 
 
 def _rewrite(path: Path, document: object, **arrays: np.ndarray) -> None:
@@ -170,7 +170,7 @@ def test_a_second_convolution_is_checked_too(table_file: Path, then: object, mes
     layer["problem"]["then"] = then
     _rewrite(table_file, document)
     with pytest.raises(FormatError, match=rf"table\.npz: .*{message}"):
-        LatencyTable.read(table_file)
+        LatencyTable.load(table_file)
 
 
 def test_a_second_convolution_nested_without_end(table_file: Path) -> None:
@@ -181,17 +181,17 @@ def test_a_second_convolution_nested_without_end(table_file: Path) -> None:
         malformed = text.replace('"then": null', '"then": ' + '{"then": ' * depth + "1" + "}" * depth, 1)
         _rewrite(table_file, malformed)
         with pytest.raises(FormatError, match=r"table\.npz"):
-            LatencyTable.read(table_file)
+            LatencyTable.load(table_file)
 
 
 def test_tables_that_do_not_say_which_networks_ran_are_read(table: LatencyTable, table_file: Path) -> None:
     """As they were written before they did."""
-    replace(table, end_to_end={"small": EndToEndFit(1.1, -0.25)}).write(table_file)
+    replace(table, end_to_end={"small": EndToEndFit(1.1, -0.25)}).save(table_file)
     with npz.Reader(table_file, FORMAT, "") as reader:
         document = reader.metadata
     del document["whole"]["small"]["smallest_ms"]
     _rewrite(table_file, document)
-    assert LatencyTable.read(table_file).end_to_end["small"].of(np.array([0.5])) == pytest.approx(
+    assert LatencyTable.load(table_file).end_to_end["small"].of(np.array([0.5])) == pytest.approx(
         1.1 * 0.5 - 0.25
     )
 
@@ -204,7 +204,7 @@ def test_tables_without_second_convolutions_are_read(table: LatencyTable, table_
         if layer["problem"]["then"] is None:
             del layer["problem"]["then"]
     _rewrite(table_file, document)
-    assert [g.problem for g in LatencyTable.read(table_file).grids] == [g.problem for g in table.grids]
+    assert [g.problem for g in LatencyTable.load(table_file).grids] == [g.problem for g in table.grids]
 
 
 def test_objects_are_never_unpickled(table_file: Path) -> None:
@@ -212,7 +212,7 @@ def test_objects_are_never_unpickled(table_file: Path) -> None:
         document = reader.metadata
     _rewrite(table_file, document, **{"0000.ms": np.array([Bomb()], dtype=object)})
     with pytest.raises(FormatError, match=r"0000\.ms"):
-        LatencyTable.read(table_file)
+        LatencyTable.load(table_file)
 
 
 class Bomb:
@@ -227,14 +227,14 @@ def test_claimed_sizes_are_checked_before_memory_is_taken(table_file: Path) -> N
     document["layers"][0]["axes"] = {"in": [0.0, *(float(i) for i in range(1, 1001))], "out": [0, 16]}
     _rewrite(table_file, document)
     with pytest.raises(FormatError, match="expected"):
-        LatencyTable.read(table_file)
+        LatencyTable.load(table_file)
 
 
 def test_nan_in_a_file(table_file: Path) -> None:
     with npz.Reader(table_file, FORMAT, "") as reader:
         document = reader.metadata
-        array = reader.array("0001.ms", LatencyTable.read(table_file).grids[1].ms.shape, "float64").copy()
+        array = reader.array("0001.ms", LatencyTable.load(table_file).grids[1].ms.shape, "float64").copy()
     array.flat[3] = np.nan
     _rewrite(table_file, document, **{"0001.ms": array})
     with pytest.raises(FormatError, match=r"table\.npz: conv2d .* holds NaN"):
-        LatencyTable.read(table_file)
+        LatencyTable.load(table_file)

@@ -131,6 +131,7 @@ def test_command_ends_when_its_device_hangs(hangs: Hangs) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2, errors
     told = "jcw: Deaf has not answered for 1 s; look after the device, or raise the option timeout, and run again"
+    told += f" (see {DeviceError.page})"
     assert errors.strip() == told + note  # older progress bars end in an empty line
 
 

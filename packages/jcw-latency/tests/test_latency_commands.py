@@ -63,12 +63,12 @@ def test_profile_predict_check(
     jcw(registry, "profile", tmp_path / "net.json", "--device", "synthetic", "-o", made,
         "--set", "widths=4", "--set", "densities=5")  # fmt: skip
     assert not list(tmp_path.glob("*.partial"))
-    np.testing.assert_array_equal(LatencyTable.read(made).grids[2].ms, table.grids[2].ms)
+    np.testing.assert_array_equal(LatencyTable.load(made).grids[2].ms, table.grids[2].ms)
 
     again = tmp_path / "again.npz"
     jcw(registry, "profile", tmp_path / "net.json", "--device", "recorded", "--option", f"table={made}", "-o", again,
         "--set", "widths=4", "--set", "densities=5")  # fmt: skip
-    np.testing.assert_allclose(LatencyTable.read(again).grids[2].ms, table.grids[2].ms, rtol=1e-12)
+    np.testing.assert_allclose(LatencyTable.load(again).grids[2].ms, table.grids[2].ms, rtol=1e-12)
 
     space = SearchSpace.of(network)
     population = space.sample(3, np.random.default_rng(0))
@@ -223,9 +223,9 @@ def test_check_prints_its_figures_before_the_plot_fails(
 def test_check_refuses_a_table_of_another_engine(
     registry: Registry, table_file: Path, tmp_path: Path
 ) -> None:
-    table = LatencyTable.read(table_file)
+    table = LatencyTable.load(table_file)
     device: Any = table.device
     object.__setattr__(device, "versions", {"formula": "0"})
-    table.write(table_file)
+    table.save(table_file)
     with pytest.raises(DeviceError, match="profile again"):
         jcw(registry, "check", table_file, "--networks", 2)

@@ -96,7 +96,7 @@ def test_profile_stage(context: Context, table: LatencyTable) -> None:
     events = []
     context.registry.progress = events.append  # type: ignore[method-assign]
     context.registry.stages["profile"].run(context)
-    read = LatencyTable.read(context.path(records.TABLE))
+    read = LatencyTable.load(context.path(records.TABLE))
     assert_same_times(read, table)
     counted = [event for event in events if event.total]
     assert counted[-1].done == counted[-1].total
@@ -166,7 +166,7 @@ def test_measure_stage(context: Context, exported: list[Architecture]) -> None:
     assert document["fidelity"]["verdict"]["level"] == "good"
     assert all(any(is_corner(context.space, a, *corner) for a in exported) for corner in CORNERS)
     assert set(document["models"]) == {"m1", records.BASELINE}
-    whole = LatencyPredictor(LatencyTable.read(context.path(records.TABLE)), context.space).predict(
+    whole = LatencyPredictor(LatencyTable.load(context.path(records.TABLE)), context.space).predict(
         context.space.maximum[None]
     )[0]
     row = document["models"][records.BASELINE]
@@ -258,7 +258,7 @@ def test_objective(context: Context) -> None:
     evaluator = objective.open(context)
     population = context.space.sample(50, np.random.default_rng(0))
     assert evaluator.begin_generation(population, 0) is False
-    predictor = LatencyPredictor(LatencyTable.read(context.path(records.TABLE)), context.space)
+    predictor = LatencyPredictor(LatencyTable.load(context.path(records.TABLE)), context.space)
     np.testing.assert_array_equal(
         evaluator.evaluate(context.space, population), predictor.predict(population)
     )

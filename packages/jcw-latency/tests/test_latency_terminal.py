@@ -50,10 +50,10 @@ def test_escapes_in_files_are_not_printed(
         device = replace(table.device, cpu=SHOWN, isa=SHOWN, versions={SHOWN: SHOWN})
         table = replace(table, device=device, settings={**table.settings, f"note{SHOWN}": SHOWN})
         with pytest.raises(FormatError, match="control character"):
-            replace(table, settings={"note": ODD}).write(tmp_path / "refused")
-    table.write(tmp_path / f"table{ODD}")
+            replace(table, settings={"note": ODD}).save(tmp_path / "refused")
+    table.save(tmp_path / f"table{ODD}")
     other = replace(table.device, cpu="another") if arguments[1] == "diff" else table.device
-    replace(table, device=other).write(tmp_path / f"other{ODD}")
+    replace(table, device=other).save(tmp_path / f"other{ODD}")
     (tmp_path / f"a{ODD}").write_text(json.dumps({"widths": {}, "densities": {}}))
     names = {"TABLE": "table", "OTHER": "other", "ARCHITECTURE": "a", "MISSING": "none", "JOINED": "joined"}
     given = [names[word] + ODD if word in names else word for word in arguments]

@@ -70,7 +70,7 @@ def test_elsewhere_the_table_predicts(context: Context) -> None:
     found = section_of(context)
     assert "layers_ms" not in json.loads(context.path(records.MEASUREMENTS).read_text())
     assert found["kind"] == "predicted"
-    predictor = LatencyPredictor(LatencyTable.read(context.path(records.TABLE)), context.space)
+    predictor = LatencyPredictor(LatencyTable.load(context.path(records.TABLE)), context.space)
     assert found["models"]["m1"] == predictor.breakdown(HALF).layers
     assert found["models"]["m1"]["block.conv1"] < found["models"][records.BASELINE]["block.conv1"]
 

@@ -46,7 +46,7 @@ def npy(header: str, content: bytes = b"") -> bytes:
 
 def refused(path: Path) -> str:
     with pytest.raises(FormatError, match=r"hurt\.npz: ") as caught:
-        LatencyTable.read(path)
+        LatencyTable.load(path)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -86,7 +86,7 @@ def test_flipped_bytes_in_the_header_of_an_array(table_file: Path, data: st.Data
     for place in data.draw(st.lists(st.integers(0, content.index(b"\n")), min_size=1, max_size=3)):
         content[place] = data.draw(st.integers(0, 255))
     try:
-        LatencyTable.read(rewritten(table_file, {name: bytes(content)}))
+        LatencyTable.load(rewritten(table_file, {name: bytes(content)}))
     except FormatError as error:
         assert "hurt.npz" in str(error)  # noqa: PT017
 
@@ -104,7 +104,7 @@ def test_damaged_members_of_any_compression(table_file: Path, method: int, data:
         content[place] ^= data.draw(st.integers(1, 255))
     hurt.write_bytes(content)
     try:
-        LatencyTable.read(hurt)
+        LatencyTable.load(hurt)
     except FormatError as error:
         assert "hurt.npz" in str(error)  # noqa: PT017
 

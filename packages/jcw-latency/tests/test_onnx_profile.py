@@ -30,7 +30,7 @@ def test_profile_predict_and_check_an_onnx_file(tmp_path: Path) -> None:
         return done.stdout
 
     jcw("profile", tmp_path / "net.onnx", "--device", "synthetic", "-o", made, "--set", "widths=2")
-    network = LatencyTable.read(made).network()
+    network = LatencyTable.load(made).network()
     assert network == read_onnx(tmp_path / "net.onnx")
     assert {v.name for v in SearchSpace.of(network).variables} == {"stem", "fc"}
     (tmp_path / "half.json").write_text('{"widths": {"stem": 4}, "densities": {"fc": 0.5}}')
@@ -82,4 +82,4 @@ def test_open_sizes_are_given_on_the_command_line(tmp_path: Path) -> None:
         assert failed.exit_code == 2
         assert "is not four sizes" in failed.output
     assert profile("--shape", "1,4,6,6").exit_code == 0
-    assert LatencyTable.read(made).network() == read_onnx(path, (1, 4, 6, 6))
+    assert LatencyTable.load(made).network() == read_onnx(path, (1, 4, 6, 6))

@@ -52,8 +52,9 @@ def test_devices_in_recipes(recipe: str) -> None:
     parse(Registry().devices[name].options, table, Location(Path("page")))
 
 
-def test_python_in_the_readme_runs() -> None:
+def test_python_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGES[0].read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"device": SyntheticDevice()}
     exec(compile(code, "README.md", "exec"), names)
     assert names["latency_ms"].shape == (1000,)

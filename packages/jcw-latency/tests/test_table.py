@@ -24,8 +24,10 @@ from jcw_latency.table.end_to_end import EndToEndFit
 
 def test_read_back(table: LatencyTable, table_file: Path) -> None:
     table = replace(table, end_to_end={"small": EndToEndFit(1.1, 0.25, 0.5, 3.0, 0.75)})
-    table.write(table_file)
-    assert_same(LatencyTable.read(table_file), table)
+    table.save(table_file)
+    assert_same(LatencyTable.load(table_file), table)
+    table.save(str(table_file))
+    assert_same(LatencyTable.load(str(table_file)), table)
 
 
 def assert_same(read: LatencyTable, table: LatencyTable) -> None:
@@ -55,14 +57,14 @@ def grouped() -> Network:
 @given(network=networks())
 def test_tables_of_any_network_are_read_back(network: Network, tmp_path: Path) -> None:
     table = measured(network, SyntheticDevice(), widths=2, densities=2)
-    table.write(tmp_path / "any.npz")
-    assert_same(LatencyTable.read(tmp_path / "any.npz"), table)
+    table.save(tmp_path / "any.npz")
+    assert_same(LatencyTable.load(tmp_path / "any.npz"), table)
 
 
 def test_arrays_are_written_row_by_row(table: LatencyTable, table_file: Path) -> None:
     turned = replace(table, grids=tuple(replace(g, ms=np.asfortranarray(g.ms)) for g in table.grids))
-    turned.write(table_file)
-    assert_same(LatencyTable.read(table_file), table)
+    turned.save(table_file)
+    assert_same(LatencyTable.load(table_file), table)
 
 
 def test_a_table_is_read_back_when_it_is_written(
@@ -70,7 +72,7 @@ def test_a_table_is_read_back_when_it_is_written(
 ) -> None:
     monkeypatch.setattr(npz, "write", lambda path, metadata, arrays: path.write_bytes(b"PK"))
     with pytest.raises(FormatError, match=r"table\.npz: not an npz file"):
-        table.write(table_file)
+        table.save(table_file)
 
 
 @pytest.mark.parametrize("name", ["scale", "overhead_ms", "quadratic", "reference_ms", "smallest_ms"])
@@ -91,7 +93,7 @@ def test_end_to_end_fit_of_the_smallest_run_is_positive() -> None:
 
 
 def test_equal_tables_are_equal_files(table: LatencyTable, table_file: Path, tmp_path: Path) -> None:
-    LatencyTable.read(table_file).write(tmp_path / "again.npz")
+    LatencyTable.load(table_file).save(tmp_path / "again.npz")
     assert (tmp_path / "again.npz").read_bytes() == table_file.read_bytes()
 
 

@@ -9,9 +9,21 @@ class JcwError(Exception):
     """Something the user can put right.
 
     The message is one line that says what was found, what was expected and what to do, and names
-    the layer, file, plugin or key. The ``jcw`` command prints it without a traceback and exits
-    with status 2.
+    the layer, file, plugin or key. The ``jcw`` command prints it without a traceback, names the page
+    after it, and exits with status 2.
+
+    Args:
+        message: that line.
+        see: a page that explains more than that of the class does.
     """
+
+    page: str = ""
+    """Of the documentation, which explains what is right here; ``""`` where the message says it all."""
+
+    def __init__(self, *message: object, see: str | None = None) -> None:
+        super().__init__(*message)
+        if see is not None:
+            self.page = see
 
 
 class JcwWarning(UserWarning):
@@ -21,29 +33,43 @@ class JcwWarning(UserWarning):
 class NetworkError(JcwError):
     """A network that is not well formed: unknown operation, wrong attribute, shapes that clash."""
 
+    page = "docs/operations.md"
+
 
 class ArchitectureError(JcwError):
     """An architecture or a bound that the search space does not contain."""
+
+    page = "docs/concepts.md"
 
 
 class RecipeError(JcwError):
     """A recipe with an unknown key, a wrong type or an impossible value."""
 
+    page = "docs/recipe.md"
+
 
 class PluginError(JcwError):
     """A plugin that is unknown, clashes with another or fails to load."""
+
+    page = "docs/hooks.md"
 
 
 class DataError(JcwError):
     """A data file that is missing, cut short or not what it says it is."""
 
+    page = "docs/tutorial.md"
+
 
 class FormatError(JcwError):
     """A file of this project (table, front, model) that is damaged or of another kind."""
 
+    page = "docs/files.md"
+
 
 class DeviceError(JcwError):
     """A device that is absent, cannot do what was asked, or died while doing it."""
+
+    page = "docs/profiling.md"
 
 
 @contextmanager

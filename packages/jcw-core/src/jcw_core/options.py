@@ -53,12 +53,12 @@ class Location:
         """The location of a table inside this one."""
         return Location(self.path, self.text, f"{self.table}.{table}" if self.table else table, index)
 
-    def error(self, key: str, message: str) -> RecipeError:
-        """An error that names file, line, table and key."""
+    def error(self, key: str, message: str, *, see: str | None = None) -> RecipeError:
+        """An error that names file, line, table and key; ``see`` as in ``JcwError``."""
         line = self._line(key)
         where = f"{self.path}:{line}" if line else str(self.path)
         name = f"[{self.table}] {key}".rstrip() if self.table else key
-        return RecipeError(": ".join(filter(None, (where, name, message))))
+        return RecipeError(": ".join(filter(None, (where, name, message))), see=see)
 
     def _line(self, key: str) -> int | None:
         """The line of ``key``, else of the table's header, else of the key that holds the table."""

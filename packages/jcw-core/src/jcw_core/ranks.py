@@ -17,6 +17,8 @@ class RankError(JcwError):
         what: happened.
     """
 
+    page = "docs/scaling.md"
+
     def __init__(self, what: str) -> None:
         super().__init__(
             f"{what}; what is finished stays, and the same command goes on from there, with any number of processes"

@@ -59,7 +59,8 @@ class PluginFamily(Mapping[str, T]):
         if self._failures:
             hint += f"; `jcw plugins` tells why these failed to load: {', '.join(self._failures)}"
         known = ", ".join(sorted(self._members)) or "none"
-        raise PluginError(f"unknown {self.kind} {name!r}{hint}; there is: {known}")
+        # No page: hooks.md is for those who write one, and what there is stands here.
+        raise PluginError(f"unknown {self.kind} {name!r}{hint}; there is: {known}", see="")
 
     def get(self, name: str, default: Any = None) -> Any:
         """The plugin of that name, ``default`` where there is none: a mapping's own asks for a ``KeyError``."""

@@ -76,7 +76,7 @@ def _predicted(run: Run, models: Sequence[records.ChosenModel]) -> Mapping[str, 
     """By the run's table; None without one, or where a model is none of the search space."""
     if not run.path(records.TABLE).is_file():
         return None
-    predictor = LatencyPredictor(LatencyTable.read(run.path(records.TABLE)), run.space)
+    predictor = LatencyPredictor(LatencyTable.load(run.path(records.TABLE)), run.space)
     try:
         return {model.id: predictor.breakdown(model.architecture).layers for model in models}
     except ArchitectureError:

@@ -27,7 +27,7 @@ class LatencyObjective:
         """Read the run's latency table."""
         from jcw_latency.table.table import LatencyTable
 
-        return LatencyEvaluator(LatencyTable.read(run.path(records.TABLE)))
+        return LatencyEvaluator(LatencyTable.load(run.path(records.TABLE)))
 
 
 class LatencyEvaluator:

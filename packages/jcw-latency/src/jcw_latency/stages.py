@@ -75,7 +75,7 @@ class ProfileStage:
             notify=_told(run),
             allowed=TimeAllowed(self.ends_after(run), spent(scratch)),
         )
-        table.write(run.path(records.TABLE))
+        table.save(run.path(records.TABLE))
         _tell_verdict(run, self.name, judge(table, again=_again(run)))
         return ()
 
@@ -160,7 +160,7 @@ def _exported(run: Run, model_format: str) -> dict[str, Path]:
 def _fidelity(run: Run, device: GuardedDevice, options: LatencyOptions) -> Mapping[str, Any] | None:
     if not device.model_format or not options.check_networks:
         return None
-    rng, table = run.rng("check"), LatencyTable.read(run.path(records.TABLE))
+    rng, table = run.rng("check"), LatencyTable.load(run.path(records.TABLE))
     table.require(device.info)
     found = check(
         LatencyPredictor(table, run.space),

@@ -13,6 +13,8 @@ class SettingError(JcwError):
         problem: what was found, and the nearest value that works.
     """
 
+    page = "docs/recipe.md"
+
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(f"{key}: {problem}")
         self.key, self.problem = key, problem

@@ -36,9 +36,18 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Check the recipe, its images and its network, and list the stages and their work without running them.",
 )
+@click.option(
+    "--json", "as_json", is_flag=True, help="With --dry-run, print a JSON object per stage instead."
+)
 @click.pass_obj
 def run(
-    registry: Registry, recipe: Path, runs: Path, until: str, overrides: tuple[str, ...], dry_run: bool
+    registry: Registry,
+    recipe: Path,
+    runs: Path,
+    until: str,
+    overrides: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Profile, search, retrain, export and report, as RECIPE says.
 
@@ -53,19 +62,21 @@ def run(
     from jcw_core.run.same_data import require_same_data
     from jcw_core.run.time_limit import with_settings
 
+    if as_json and not dry_run:
+        raise click.UsageError("--json is for --dry-run; what a run finds is in its report.json")
     with joined(registry) as ranks:
         given = _given(overrides)
         read = load_recipe(recipe, registry, given)
         context = Context(read, registry, RunDirectory(runs / _run_name(read, recipe)), ranks=ranks)
         require_same_data(context)
         if ranks.is_first:
-            _run(context, until, overrides, dry_run)
+            _run(context, until, overrides, dry_run, as_json)
         elif not dry_run:
             settings = ranks.first(dict[str, int])
             run_stages(with_settings(context, {**given, **settings}) if settings else context, until)
 
 
-def _run(context: Context, until: str, overrides: tuple[str, ...], dry_run: bool) -> None:
+def _run(context: Context, until: str, overrides: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Run the stages, or list them, and tell the user; of several processes the first does so."""
     from jcw_core.cli.dry_run import print_plan
     from jcw_core.cli.following import following
@@ -88,10 +99,10 @@ def _run(context: Context, until: str, overrides: tuple[str, ...], dry_run: bool
         overrides += tuple(f"{key}={value}" for key, value in settings.items())
     stages = plan(context, until)
     if dry_run:
-        print_plan(context, stages)
+        print_plan(context, stages, as_json=as_json)
         fixed = fixed_layers(context.network, read.space.step)
         for line in in_words(fixed, unpruned_layers(context.network)):
-            echo(f"kept whole: {line}")
+            (note if as_json else echo)(f"kept whole: {line}")
         return
     context.ranks.first(lambda: settings)
     with following(directory.root, registry) as follow:

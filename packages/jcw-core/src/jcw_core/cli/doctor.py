@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
@@ -62,6 +64,11 @@ PROGRAMS = {
 }
 """What each program is for, and where it comes from."""
 
+GPU_DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+"""One of these is there where a GPU can be used: NVIDIA's, Windows' for Linux, AMD's."""
+
+_PATIENCE_S = 60
+
 
 def examine(registry: Registry) -> Iterator[Finding]:
     """Everything that is looked at, the machine first."""
@@ -69,6 +76,7 @@ def examine(registry: Registry) -> Iterator[Finding]:
     yield Finding("Python", platform.python_version(), "everything")
     yield Finding("processors", str(len(os.sched_getaffinity(0))), "threads, trainings side by side")
     yield _host(registry)
+    yield _gpu()
     for name, purpose in PACKAGES.items():
         yield Finding(name, installed_version(name), purpose, f"pip install '{EXTRAS.get(name, name)}'")
     for name, (purpose, remedy) in PROGRAMS.items():
@@ -88,6 +96,30 @@ def _host(registry: Registry) -> Finding:
     except JcwError as error:
         return Finding(name, None, purpose, str(error))
     return Finding(name, f"{info.isa} on {info.cpu}", purpose)
+
+
+def _gpu() -> Finding:
+    """What torch says of GPUs; it is not asked where there is no driver of one, as that would take seconds."""
+    name, purpose = "GPU", "training faster"
+    if not any(map(os.path.exists, GPU_DRIVERS)):
+        return Finding(name, None, purpose, "there is no driver of one; trainings use the processor")
+    torch = installed_version("torch")
+    if torch is None:
+        return Finding(name, None, purpose, f"pip install '{EXTRAS['torch']}'")
+    ask = [sys.executable, "-P", "-m", "jcw_core.training.gpus"]
+    try:
+        done = subprocess.run(ask, capture_output=True, text=True, timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        return Finding(
+            name, None, purpose, f"torch has not answered for {_PATIENCE_S} s; see what nvidia-smi says"
+        )
+    if done.returncode:
+        reason = done.stderr.strip().rpartition("\n")[2]
+        return Finding(name, None, purpose, f"torch {torch} fails ({reason:.200}); install it again")
+    if not done.stdout.strip():
+        remedy = f"torch {torch} finds none; install one that is built for the driver that nvidia-smi names"
+        return Finding(name, None, purpose, remedy)
+    return Finding(name, "; ".join(done.stdout.split("\n")[:-1]), purpose)
 
 
 @click.command()

@@ -119,9 +119,13 @@ def _print_sizes(rows: Iterator[dict[str, Any]]) -> None:
 
 
 @click.command()
+@as_json
 @click.pass_obj
-def recipe(registry: Registry) -> None:
+def recipe(registry: Registry, as_json: bool) -> None:
     """Print every key that a recipe may have, with defaults."""
-    from jcw_core.recipe.reference import describe
+    from jcw_core.recipe.reference import describe, rows
 
-    click.echo(describe(registry))
+    if as_json:
+        echo_json(rows(registry))
+    else:
+        click.echo(describe(registry))

@@ -57,7 +57,8 @@ def _run() -> int:
         error.show(shown)
         echo(shown.getvalue().rstrip(), err=True)
     except JcwError as error:
-        _say(str(error), error)
+        is_named = not error.page or error.page in str(error)
+        _say(str(error) if is_named else f"{error} (see {error.page})", error)
     except (KeyboardInterrupt, click.Abort) as error:
         # Click turns the one into the other.
         _say("interrupted", error.__cause__ or error)

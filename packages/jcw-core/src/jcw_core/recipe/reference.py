@@ -10,6 +10,9 @@ from typing import Any
 
 from jcw_core.recipe.recipe import Catalogue, NetworkOptions, RunOptions, SpaceOptions, SplitOptions
 
+NONE = "(none)"
+"""How the default of a key is shown that has none and may be left out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -18,7 +21,7 @@ class Key:
     Args:
         name: as a recipe has it.
         type: its annotation.
-        default: as TOML, ``"(none)"`` without one; None where the key must be given.
+        default: as TOML, ``NONE`` without one; None where the key must be given.
         help: a line on what it is for.
     """
 
@@ -78,6 +81,25 @@ def describe(registry: Catalogue) -> str:
     return "\n".join(line for table in tables(registry) for line in _lines(table))
 
 
+def rows(registry: Catalogue) -> Iterator[dict[str, Any]]:
+    """Each key for a program, with the ``plugin`` of its table that takes it, ``""`` where all do.
+
+    ``default`` is None where there is none.
+    """
+    for table in tables(registry):
+        for key in table.keys:
+            default = None if key.default in (None, NONE) else json.loads(key.default)
+            yield {
+                "table": table.name,
+                "plugin": table.plugin,
+                "key": key.name,
+                "type": key.type,
+                "required": key.default is None,
+                "default": default,
+                "help": key.help,
+            }
+
+
 def _lines(table: Table) -> Iterator[str]:
     if "." in table.name:
         yield f"# [{table.name}]"
@@ -99,5 +121,5 @@ def _type(one: Field[Any]) -> str:
 
 def _toml(value: Any) -> str:
     if value is None:
-        return "(none)"
+        return NONE
     return json.dumps(str(value) if isinstance(value, Path) else value)

@@ -127,7 +127,7 @@ class Context:
             try:
                 self._datasets |= self._open(split)
             except JcwError as error:
-                raise self.recipe.where.inside("data").error("", str(error)) from None
+                raise self.recipe.where.inside("data").error("", str(error), see=error.page or None) from None
         return self._datasets[split]
 
     def share_images(self, other: Context) -> None:

@@ -26,13 +26,13 @@ def network_of(recipe: Recipe, registry: Registry, data: Dataset) -> Network | M
     try:
         found = _source(recipe, registry, data)
     except JcwError as error:
-        raise where.error(key, str(error)) from None
+        raise where.error(key, str(error), see=error.page or None) from None
     if wanted.weights is None or isinstance(found, Model):
         return found
     try:
         return with_weights(found, wanted.weights, new_head=wanted.new_head)
     except JcwError as error:
-        raise where.error("weights", str(error)) from None
+        raise where.error("weights", str(error), see=error.page or None) from None
 
 
 def _source(recipe: Recipe, registry: Registry, data: Dataset) -> Network | Model:

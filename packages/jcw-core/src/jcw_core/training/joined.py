@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -11,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from jcw_core.errors import JcwError
 from jcw_core.ranks import RankError, Ranks
 
 T = TypeVar("T")
@@ -25,11 +27,12 @@ class Joined(Ranks):
 
     Raises:
         RankError: the others were not there in time.
+        JcwError: the port at which they are to meet is taken.
     """
 
     def __init__(self) -> None:
         cuda = torch.cuda.is_available() and dist.is_nccl_available()
-        with _gone():
+        with _gone(), _taken():
             self._store, self.rank, self.size = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
             dist.init_process_group(
                 "cpu:gloo,cuda:nccl" if cuda else "gloo",
@@ -89,3 +92,18 @@ def _gone() -> Iterator[None]:
         yield
     except RuntimeError:
         raise RankError("another process of this run has ended") from None
+
+
+@contextmanager
+def _taken() -> Iterator[None]:
+    """Say which port the first process cannot open; of torch's errors only the text tells that one."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "address already in use" not in str(error).lower():
+            raise
+        raise JcwError(
+            f"port {os.environ['MASTER_PORT']}, at which the processes of this run are to meet, is taken by another "
+            "program, perhaps another run; give each run a free one, in MASTER_PORT or as torchrun --master-port",
+            see=RankError.page,
+        ) from None

@@ -75,7 +75,7 @@ def check(registry: Registry, /, table: Path, plot: Path | None, as_json: bool, 
     if plot:
         figure.require(plot)
         require_writable(plot)
-    read = LatencyTable.read(table)
+    read = LatencyTable.load(table)
     found, network, device = _compared(registry, read, **how)
     if as_json:
         click.echo(json.dumps(found))

@@ -47,7 +47,7 @@ def _costs(table: Path, architectures: tuple[Path, ...], network_name: str | Non
     from jcw_latency.table.predictor import LatencyPredictor
     from jcw_latency.table.table import LatencyTable
 
-    read = LatencyTable.read(table)
+    read = LatencyTable.load(table)
     network = read.network(network_name)
     # In steps of one channel, so that every width is a member.
     predictor = LatencyPredictor(read, SearchSpace.of(network, step=1))

@@ -140,6 +140,6 @@ def _measured(
             space, device, options,
             rng=np.random.default_rng(seed), folder=Path(folder), checkpoint=checkpoint, notify=registry.progress,
         )  # fmt: skip
-        table.write(output)
+        table.save(output)
     ProfileCheckpoint(checkpoint, table.device, space.network).remove()
     return table

@@ -31,7 +31,7 @@ def show(file: Path, as_json: bool) -> None:
     from jcw_latency.table.compare import noise
     from jcw_latency.table.table import LatencyTable
 
-    read = LatencyTable.read(file)
+    read = LatencyTable.load(file)
     if as_json:
         echo_json([_document(read)])
         return
@@ -64,7 +64,7 @@ def diff(first: Path, second: Path, as_json: bool) -> None:
     from jcw_latency.table.compare import compare
     from jcw_latency.table.table import LatencyTable
 
-    one, other = LatencyTable.read(first), LatencyTable.read(second)
+    one, other = LatencyTable.load(first), LatencyTable.load(second)
     devices = one.device.to_dict(), other.device.to_dict()
     changed = {
         name: [d[name] for d in devices] for name in devices[0] if devices[0][name] != devices[1][name]
@@ -94,8 +94,8 @@ def merge(files: tuple[Path, ...], output: Path) -> None:
     from jcw_latency.table.compare import merge as join
     from jcw_latency.table.table import LatencyTable
 
-    joined = join([LatencyTable.read(file) for file in files])
-    joined.write(output)
+    joined = join([LatencyTable.load(file) for file in files])
+    joined.save(output)
     echo(f"{output}: {', '.join(n.name for n in joined.networks)}, {len(joined.grids)} layers")
 
 

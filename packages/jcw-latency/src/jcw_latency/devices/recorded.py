@@ -35,7 +35,7 @@ class RecordedPlugin:
 
     def open(self, options: RecordedOptions) -> RecordedDevice:
         """Read the table. Raises ``FormatError``."""
-        return RecordedDevice(LatencyTable.read(options.table), options.table)
+        return RecordedDevice(LatencyTable.load(options.table), options.table)
 
 
 class RecordedDevice:

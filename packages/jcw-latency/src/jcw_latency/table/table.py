@@ -195,7 +195,7 @@ class LatencyTable:
     def _made_for(self) -> str:
         return ", ".join(n.name for n in self.networks) or "no network"
 
-    def write(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write ``table.npz`` atomically, and read it back: what it was made of may be removed next.
 
         Raises:
@@ -222,17 +222,17 @@ class LatencyTable:
             for index, grid in enumerate(self.grids)
             for name, dtype in _ARRAYS.items()
         }
-        npz.write(path, metadata, arrays)
-        self.read(path)
+        npz.write(Path(path), metadata, arrays)
+        self.load(path)
 
     @classmethod
-    def read(cls, path: Path) -> LatencyTable:
-        """Read ``table.npz``.
+    def load(cls, path: Path | str) -> LatencyTable:
+        """Load a ``table.npz``.
 
         Raises:
             FormatError: the file is missing, cut short, holds NaN or is no latency table.
         """
-        with npz.Reader(path, FORMAT, _REMEDY) as reader:
+        with npz.Reader(Path(path), FORMAT, _REMEDY) as reader:
             document = reader.metadata
             try:
                 grids = tuple(_grid(reader, i, layer) for i, layer in enumerate(document["layers"]))

@@ -45,7 +45,7 @@ def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
         net = _translated(graph, _name(path))
         network = _network(graph, net)
     except (FormatError, NetworkError) as error:
-        raise FormatError(f"{path}: {error}") from None
+        raise FormatError(f"{path}: {error}", see=NetworkError.page) from None
     for difference in differences(graph, net):
         warnings.warn(f"{path}: {difference}", JcwWarning, stacklevel=2)
     return network
@@ -69,7 +69,7 @@ def read_onnx_model(path: Path, shape: Sequence[int] | None = None, outputs: Seq
         net = _translated(graph, _name(path))
         return Model(_network(graph, net), net.weights, input_name=graph.input)
     except (FormatError, NetworkError) as error:
-        raise FormatError(f"{path}: {error}") from None
+        raise FormatError(f"{path}: {error}", see=NetworkError.page) from None
 
 
 def _name(path: Path) -> str:

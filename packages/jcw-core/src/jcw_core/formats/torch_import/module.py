@@ -63,7 +63,7 @@ def _translated(exported: Exported, name: str) -> Model:
             net.give_up(operator.name)
             obstacles[str(error)] = None
     if obstacles:
-        raise FormatError(f"{name}: {'; '.join(obstacles)}")
+        raise FormatError(f"{name}: {'; '.join(obstacles)}", see=NetworkError.page)
     return net.model()
 
 
