@@ -29,9 +29,7 @@ def test_licence_types_and_readme_are_there(package: Path) -> None:
     assert (package / project(package)["readme"]).stat().st_size > 500
 
 
-@pytest.mark.parametrize(
-    "package", [p for p in PACKAGES if p.name != "jcw-kernels"], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_an_index_can_tell_what_a_package_is(package: Path) -> None:
     """What makes it found, in the form of PEP 639; alike in all five, and with no address that is not there."""
     found, core = project(package), project(ROOT / "packages" / "jcw-core")
