@@ -53,7 +53,7 @@ def _working(standing: Standing, now: float) -> str:
     return (
         f"<p><strong>{escape(standing.stage)}</strong>{escape(known)} {bar}</p>"
         f'<p class="note">Stage {standing.place + 1} of {standing.stages}, begun {_ago(now - standing.began)}; '
-        f"last heard of {_ago(now - standing.told)}.</p>"
+        f"last heard of {_ago(now - standing.told)}{f', {escape(standing.left)} then' if standing.left else ''}.</p>"
         + (f'<ul class="note">{lately}</ul>' if lately else "")
     )
 
