@@ -11,10 +11,9 @@ from jcw_core.report.charts import Series, plot
 from jcw_core.run.records import MODELS, ChosenModel
 from jcw_retrain.residuals import read_residuals, residuals_of
 
-
 _NAMED = 5
 """Layers of a plot that have a colour; more cannot be told apart."""
-_OTHERS = "others"
+_OTHERS, _GREY = "others", 5
 
 
 class AdmmSection:
@@ -60,8 +59,15 @@ def _layers(name: str, layers: Mapping[str, list[float]]) -> str:
     if not all(layers.values()):
         return ""
     ranked = sorted(layers, key=lambda layer: -layers[layer][-1])
-    lines = [Series(layer, _points(layers[layer]), kind="line") for layer in ranked[:_NAMED]]
-    rest = [Series(_OTHERS, _points(layers[layer]), kind="line", colour=5) for layer in ranked[_NAMED:]]
+    lines = [
+        Series(layer, _points(layers[layer]), "both", colour=colour)
+        for colour, layer in enumerate(ranked[:_NAMED])
+    ]
+    rest = [
+        Series(_OTHERS, points, "both", [f"{layer}: {x:.0f}, {y:.1%}" for x, y in points], _GREY)
+        for layer in ranked[_NAMED:]
+        for points in [_points(layers[layer])]
+    ]
     rows = "".join(f'<tr><th scope="row">{escape(k)}</th>{_cells(layers[k])}</tr>' for k in layers)
     heads = "".join(f'<th scope="col">{epoch}</th>' for epoch, _ in enumerate(layers[ranked[0]], start=1))
     return (

@@ -91,7 +91,7 @@ def plot(
     if not points:
         return "<p>No data.</p>"
     bounds = [x for x in limits[1] if _can_be_drawn(x)]
-    entries = [(s.label, _colour(s, i)) for i, s in enumerate(series)]
+    entries = list(dict.fromkeys((s.label, _colour(s, i)) for i, s in enumerate(series)))
     legend = Legend(entries + [(limits[0], _LIMIT)] * bool(bounds), _INDENT, width)
     corners = points + [(x, points[0][1]) for x in bounds]
     if from_zero:  # what is largest does not touch the edge
