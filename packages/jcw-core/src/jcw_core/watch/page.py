@@ -48,7 +48,8 @@ def content(look: Look, stages: Mapping[str, Stage]) -> str:
 def _working(standing: Standing, now: float) -> str:
     """The present stage, how far it is, and what its last reports said."""
     known = f": {standing.unit} {standing.done} of {standing.total}" if standing.total else ""
-    bar = f'<progress max="{standing.total}" value="{standing.done}"></progress>' if standing.total else ""
+    name = f'aria-label="{escape(standing.stage)}{escape(known)}"'
+    bar = f'<progress {name} max="{standing.total}" value="{standing.done}"></progress>' if known else ""
     lately = "".join(f"<li>{escape(line)}</li>" for line in reversed(standing.lately))
     return (
         f"<p><strong>{escape(standing.stage)}</strong>{escape(known)} {bar}</p>"
