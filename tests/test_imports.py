@@ -45,6 +45,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
         "generations",
         "assisted evolution checkpoint",
         "algorithms handover so_far",
+        "uniform",
         "front options search",
         "ask_tell stages",
         "plugin",

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chromium_pages import NAMES, require_names, visit, with_script
 from commands import command, environment, jcw, start, wait_for
 from numpy.typing import NDArray
+from programs import needs
 from safetensors.numpy import load_file
 
 import jcw_kernels
@@ -190,6 +192,8 @@ def test_the_report_keeps_its_contract(measured: Path) -> None:
     assert report["made"]["seconds"].keys() >= {"profile", "search", "retrain", "measure", "evaluate"}
     assert report["layer_times"]["kind"] == "measured"
     assert {"generations", "population", "evaluated", "hypervolume"} <= report["search"].keys()
+    assert set(report["uniform"]) == {"channels", "weights", "both"}
+    assert report["phases"]["models"].keys() == report["admm"].keys() | {"baseline"}
     assert (report["network"], report["dataset"]) == ("resnet18", "image_folder")
     # As many as were asked for, unless latencies of this machine leave fewer that are best for theirs.
     front = json.loads((measured / "front.json").read_text())["models"]
@@ -202,6 +206,22 @@ def test_the_report_keeps_its_contract(measured: Path) -> None:
         assert model["macs"] > 0
         assert model["kept_weights"] > 0
     assert report["baseline"]["macs"] > max(m["macs"] for m in report["models"])
+
+
+@needs("chromium")
+@pytest.mark.parametrize("width", [400, 1600])
+def test_a_browser_shows_all_of_the_report(measured: Path, width: int, tmp_path: Path) -> None:
+    page = with_script((measured / "report.html").read_text(encoding="utf-8"), NAMES)
+    assert "Error after each stage" in page
+    page = page.replace(
+        "const found =", "const wide = document.documentElement.scrollWidth - innerWidth, names ="
+    )
+    page = page.replace("JSON.stringify(found)", "JSON.stringify({names, wide})")
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    shown = visit((tmp_path / "page.html").as_uri(), tmp_path, f"--window-size={width},2000")
+    assert shown.console == []
+    require_names(shown.found["names"])
+    assert shown.found["wide"] <= 0
 
 
 def test_the_layers_of_a_model_take_what_it_takes(measured: Path, finished: Path) -> None:

@@ -86,6 +86,13 @@ def chosen(name: str, architecture: Architecture, requested_ms: float | None = 1
     return records.ChosenModel(name, architecture, requested_ms, 1.0, 0.3, 700, f"models/{name}")
 
 
+UNIFORM = [
+    records.Candidate(Architecture({"one": channels}, {"two": 0.5}), {"latency": ms, "error": error})
+    for channels, ms, error in ((4, 0.8, 0.41), (12, 1.6, 0.21))
+]
+"""One share of both."""
+
+
 def context_of(folder: Path, network: Network | None = None) -> Context:
     """A run of a network that takes images of (1, 8, 8) and has two classes; nothing has been run."""
     (folder / "network.json").write_text((network or toy()).to_json())
@@ -109,7 +116,8 @@ def write_run(
     """
     models = [BASELINE, *(models or [chosen("m1", HALF)])]
     candidates = [records.Candidate(m.architecture, {"latency": 1.0, "error": 0.3}) for m in models[1:]]
-    records.Front("toy", {"latency": "ms", "error": ""}, candidates).write(context.path(records.FRONT))
+    units = {"latency": "ms", "error": ""}
+    records.Front("toy", units, candidates, uniform={"both": UNIFORM}).write(context.path(records.FRONT))
     records.ChosenModel.write_all(context.path(records.MODELS), models)
     files = {m.id: {"jcw": f"models/{m.id}.jcw"} for m in models}
     for name in files.values():

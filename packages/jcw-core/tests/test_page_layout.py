@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import html
-import json
 import random
-import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from chromium_pages import visit, with_script
 from programs import needs
 from report_samples import chosen, context_of, write_run
 
@@ -71,26 +68,11 @@ const found = {sorted: first, hidden: copy.hidden, selected: getSelection().toSt
 """
 
 
-ANSWER = """
-const result = document.createElement("pre");
-result.id = "found";
-result.textContent = JSON.stringify(found);
-document.body.append(result);
-"""
-
-
 def laid_out(page: str, width: int, folder: Path, probe: str = PROBE) -> dict[str, Any]:
     """What ``found`` is after ``probe`` on a page in a window of so many pixels."""
     path = folder / f"page{width}.html"
-    path.write_text(page.replace("</body>", f"<script>{probe}{ANSWER}</script></body>"), encoding="utf-8")
-    command = [
-        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-        f"--user-data-dir={folder / 'browser'}", f"--window-size={width},2000", "--dump-dom", path.as_uri(),
-    ]  # fmt: skip
-    dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    result = re.search(r'<pre id="found">(.*?)</pre>', dumped)
-    assert result is not None
-    found: dict[str, Any] = json.loads(html.unescape(result[1]))
+    path.write_text(with_script(page, probe), encoding="utf-8")
+    found: dict[str, Any] = visit(path.as_uri(), folder, f"--window-size={width},2000").found
     return found
 
 

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from jcw_core.cli.progress import TerminalProgress
-from jcw_core.cli.remaining import RemainingTime
 from jcw_core.protocols import Progress
 from jcw_core.run.pipeline import StageEvent
+from jcw_core.run.remaining import RemainingTime
 
 
 @pytest.mark.parametrize("terminal", [True, False])

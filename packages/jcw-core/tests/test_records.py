@@ -60,6 +60,9 @@ ROW = {
 def test_records_read_what_they_wrote(tmp_path: Path) -> None:
     FRONT.write(tmp_path / "front.json")
     assert Front.read(tmp_path / "front.json") == FRONT
+    beside = replace(FRONT, uniform={"both": FRONT.candidates[:1]})
+    beside.write(tmp_path / "front.json")
+    assert Front.read(tmp_path / "front.json") == beside
     ChosenModel.write_all(tmp_path / "index.json", [MODEL])
     assert ChosenModel.read_all(tmp_path / "index.json") == [MODEL]
     MEASUREMENTS.write(tmp_path / "measurements.json")
@@ -181,6 +184,7 @@ def test_models_that_share_a_name_or_lack_a_key(tmp_path: Path) -> None:
         (("network",), 3), (("network",), ""), (("models", 0, "objectives", "latency"), 10**400),
         (("models", 0, "objectives", "latency"), float("nan")), (("models", 0, "objectives", "latency"), "1.5"),
         (("models", 0, "objectives", "latency"), True), (("models", 0, "objectives"), [1.5]),
+        (("uniform",), []), (("uniform",), {"both": [3]}), (("uniform",), {"both": 3}),
     ],
 )  # fmt: skip
 def test_fronts_hold_numbers(tmp_path: Path, place: tuple[Any, ...], value: object) -> None:

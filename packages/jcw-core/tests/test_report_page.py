@@ -15,8 +15,10 @@ from report_samples import HALF, chosen, context_of, write_run
 
 from jcw_core.report import facts, models
 from jcw_core.report.charts import Series, plot
+from jcw_core.report.front import front
 from jcw_core.report.headline import headline
 from jcw_core.report.stages import ReportStage, assemble
+from jcw_core.run.origin import remember_recipe, settings_of
 
 DENSE = {"id": "baseline", "measured_latency_ms": 10.0, "test_error": 0.10}
 
@@ -94,8 +96,23 @@ def page(tmp_path: Path) -> str:
 def test_the_plot_names_models_and_budgets(page: str) -> None:
     assert {"dense", "m1"} <= set(texts(page))
     assert page.count('class="limit"') == 2
-    front = page[page.index("Accuracy against") :]
-    assert re.search(r'text-anchor="end">0</text>', front)
+    assert re.search(r'text-anchor="end">0</text>', page[page.index("Accuracy against") :])
+
+
+def test_the_plot_has_what_uniform_pruning_gives(page: str) -> None:
+    drawn = page[page.index("Accuracy against") : page.index("<h2>Models")]
+    assert ">one share of both (predicted)</text>" in drawn
+    assert drawn.count('class="line s6 dashed"') == 1
+    assert "one share of both: 0.800 ms, error 41.00 %, predicted</title>" in drawn
+
+
+def test_a_report_of_an_older_version_has_no_uniform_lines(tmp_path: Path) -> None:
+    context = context_of(tmp_path)
+    write_run(context)
+    report = assemble(context)
+    assert "dashed" in front(report)
+    del report["uniform"]
+    assert "dashed" not in front(report)
 
 
 def test_the_csv_has_the_rows_of_the_table(page: str) -> None:
@@ -136,8 +153,32 @@ def test_a_report_says_how_it_came_about(tmp_path: Path) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", made["date"])
     assert {"Python", "jcw-core"} <= made["versions"].keys()
     made["recipe"] = "<script>"
+    assert made["text"] == (tmp_path / "recipe.toml").read_text()
+    assert made["set"] == []
     report["device"]["versions"] = {"engine": "1 & 2"}
     table = facts.table(report)
     assert "&lt;script&gt;" in table
     assert "engine 1 &amp; 2" in table
     assert made["date"][:10] in table
+
+
+def test_a_report_holds_its_recipe_and_what_was_set_besides(tmp_path: Path) -> None:
+    context = context_of(tmp_path)
+    write_run(context)
+    remember_recipe(context.directory, context.recipe.path, ["run.seed=<3>"])
+    report = assemble(context)
+    folded = facts.recipe(report)
+    assert "holdout = 4" in html.unescape(folded)
+    assert "<code>run.seed=&lt;3&gt;</code>" in folded
+    assert "<details open" not in folded
+    report["made"] |= {"text": "</pre><script>", "set": []}
+    assert "<script>" not in facts.recipe(report)
+    assert "Set besides" not in facts.recipe(report)
+    del report["made"]["text"], report["made"]["set"]
+    assert facts.recipe(report) == ""
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"format": "jcw-recipe/1", "set": 3}'])
+def test_a_damaged_note_of_settings_is_left_out(tmp_path: Path, content: str) -> None:
+    (tmp_path / "recipe.json").write_text(content)
+    assert settings_of(tmp_path) == []

@@ -29,6 +29,7 @@ from jcw_core.shown import duration
 class Work:
     epochs: int = option(20, low=1)
     population: int = option(10, low=1)
+    value: int = option(1)
 
 
 @dataclass

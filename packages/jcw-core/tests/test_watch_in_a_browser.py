@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from chromium_pages import visit
 from programs import needs
 from watched import NOW, finish, serving, stages, works
 
@@ -48,12 +48,8 @@ class Changing:
 def dumped(pages: Changing, folder: Path) -> str:
     """The page as it stands after some seconds."""
     with serving(pages) as server:
-        command = [
-            "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-            f"--user-data-dir={folder / 'browser'}", "--window-size=1000,800", "--virtual-time-budget=7000", "--dump-dom",
-            server.url,
-        ]  # fmt: skip
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+        flags = "--window-size=1000,800", "--virtual-time-budget=7000"
+        return visit(server.url, folder, *flags).dom
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path: Path) -> None:
     run(context, until="export")
     assert 0 < sum(event.stage == "retrain" for event in plugin.events) <= 28 - 12
     found = outputs(whole)
-    assert len(found) == 2 + 3 * 4
+    assert len(found) == 2 + 4 * 4
     assert found == outputs(broken)
 
 

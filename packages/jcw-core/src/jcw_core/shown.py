@@ -39,6 +39,14 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60:,} h {minutes % 60} min"
 
 
+def roughly(seconds: float) -> str:
+    """``40 s``, ``4 min``, ``3 h``, ``5 days``."""
+    for limit, unit, size in ((90, "s", 1), (5400, "min", 60), (172_800, "h", 3600)):
+        if seconds < limit:
+            return f"{max(1, round(seconds / size))} {unit}"
+    return f"{seconds / 86_400:.0f} days"
+
+
 def _default(one: Field[Any]) -> Any:
     return one.default_factory() if one.default_factory is not MISSING else one.default
 

@@ -16,6 +16,7 @@ from jcw_core.network.model import Model
 from jcw_core.network.shrink import Weights, shrink
 from jcw_core.ranks import Ranks
 from jcw_core.supernet.calibration import recalibrate
+from jcw_core.supernet.evaluation import score_network
 from jcw_core.training.accelerator import scoring_within_memory
 from jcw_core.training.batches import EVALUATED, Batch, TrainingImages
 from jcw_core.training.loop import Criterion, EpochReport, Method, Training
@@ -35,10 +36,12 @@ class Fitted:
     Args:
         model: with pruned weights at zero.
         residuals: ``|W - U| / |W|`` of each pruned layer after each epoch of ADMM.
+        errors: share of ``probe`` classified wrongly after each phase that there was.
     """
 
     model: Model
     residuals: Mapping[str, Sequence[float]]
+    errors: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Fitting:
         criterion: in place of the cross-entropy on labels, in all phases.
         has_statistics: the initial weights bring batch-norm statistics of their own, which hold while nothing is trained.
         ranks: the processes that train it together.
+        probe: images with labels, on which the model is scored after each phase; none by default.
     """
 
     network: Network
@@ -76,6 +80,7 @@ class Fitting:
     criterion: Criterion | None = None
     has_statistics: bool = False
     ranks: Ranks = field(default_factory=Ranks)
+    probe: Sequence[Batch] = ()
 
     def run(self) -> Fitted:
         """Train, from the last checkpoint if there is one.
@@ -88,21 +93,33 @@ class Fitting:
         """
         module = Slimmable(shrink(self.network, self.architecture), self.rng("weights"))
         module.to(self.arithmetic.device)
+        errors: dict[str, float] = {}
         if self.initial is not None:
             module.load_weights(self.initial)
             self._calibrate(module)
+            errors |= self._scored(module, "begun")
         densities, phases, done = self.architecture.densities, self.phases, 0
         self._train(module, "pretrain", phases.pretrain, Method(), done)
+        errors |= self._scored(module, "pretrain", phases.pretrain.epochs)
         done += phases.pretrain.epochs
         admm = Admm(module, densities, phases.rho, phases.admm.epochs)
         self._train(module, "admm", phases.admm, admm, done)
+        errors |= self._scored(module, "admm", phases.admm.epochs)
         done += phases.admm.epochs
         masks = prune(module, densities)
         self._calibrate(module)
+        errors |= self._scored(module, "pruned")
         self._train(module, "finetune", phases.finetune, FixedMasks(module, masks), done)
         if phases.finetune.ema:
             self._calibrate(module)
-        return Fitted(Model(module.network, module.weights(), self.architecture), admm.residuals)
+        errors |= self._scored(module, "finetune", phases.finetune.epochs)
+        return Fitted(Model(module.network, module.weights(), self.architecture), admm.residuals, errors)
+
+    def _scored(self, module: Slimmable, phase: str, epochs: int = 1) -> dict[str, float]:
+        """The error after a phase; nothing where it has no epochs, or there is nothing to score on."""
+        if not epochs or not len(self.probe):
+            return {}
+        return {phase: score_network(module, self.probe, self.arithmetic).error}
 
     def _calibrate(self, module: Slimmable) -> None:
         if self.has_statistics and not self.phases.epochs:

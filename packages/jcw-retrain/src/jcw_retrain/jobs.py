@@ -14,11 +14,13 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.model import Model
 from jcw_core.protocols import Run
 from jcw_core.ranks import Ranks
+from jcw_core.run.classes import classifies
 from jcw_core.run.records import BASELINE, FRONT, MODELS, ChosenModel, Front
 from jcw_core.space.whole import layers_of
 from jcw_core.training.accelerator import arithmetic_of, lanes
-from jcw_core.training.batches import FixedImages, TrainingImages
+from jcw_core.training.batches import EVALUATED, Batch, FixedImages, TrainingImages
 from jcw_core.training.loop import Criterion
+from jcw_core.training.options import Arithmetic
 from jcw_core.training.precision import threads
 from jcw_retrain.choosing import LATENCY, choose
 from jcw_retrain.distillation import Distillation, teacher_of
@@ -27,7 +29,11 @@ from jcw_retrain.initial import brings_statistics, starting_weights
 from jcw_retrain.labels import require_labels
 from jcw_retrain.lanes import side_by_side
 from jcw_retrain.options import RetrainOptions, phases
+from jcw_retrain.phase_errors import PhaseErrors, phase_errors_of
 from jcw_retrain.residuals import residuals_of, write_residuals
+
+_PROBE = 1000
+"""Images at most: a hundredth of an epoch, and errors are known to a percent or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +53,14 @@ def retrain(context: Run) -> list[str]:
     All processes of the run call this.
 
     Returns:
-        the files of weights and of ADMM's residuals, relative to the run.
+        the files of weights, of ADMM's residuals and of the errors after each phase, relative to the run.
     """
     jobs, ranks = list_jobs(context), context.ranks
     models = _together(context, jobs) if _is_shared(context, jobs) else _each_alone(context, jobs)
     if ranks.is_first:
         ChosenModel.write_all(context.path(MODELS), models)
-    return [file for model in models for file in (model.weights, residuals_of(model.id))]
+    files = ((model.weights, residuals_of(model.id), phase_errors_of(model.id)) for model in models)
+    return [file for of_model in files for file in of_model]
 
 
 def _is_shared(context: Run, jobs: Sequence[Job]) -> bool:
@@ -128,6 +135,7 @@ class Work:
         self._calibration = FixedImages.drawn(
             data, self._options.calibration_images, context.rng("calibration"), self._arithmetic
         )
+        self._probe = probe_of(context, self._arithmetic)
         self._start = starting_weights(context)
         self._teacher = teacher_of(context, self._arithmetic.device)
         self._done = {job.id: 0 for job in jobs}
@@ -156,11 +164,16 @@ class Work:
             criterion=self._criterion(job),
             has_statistics=brings_statistics(context),
             ranks=self._ranks,
+            probe=self._probe,
         ).run()
         name = f"models/{job.id}/weights.safetensors"
         if self._ranks.is_first:
             SafetensorsExporter().export(fitted.model, context.path(name))
             write_residuals(context.path(residuals_of(job.id)), fitted.residuals)
+            images = sum(len(labels) for _, labels in self._probe)
+            PhaseErrors(fitted.errors, images, not self._options.hold_out).write(
+                context.path(phase_errors_of(job.id))
+            )
         return ChosenModel(
             id=job.id,
             architecture=job.architecture,
@@ -187,6 +200,14 @@ class Work:
                 )
 
         return report
+
+
+def probe_of(context: Run, arithmetic: Arithmetic) -> Sequence[Batch]:
+    """Images on which models are scored after each phase: some that the search has not seen; none without labels."""
+    data = context.dataset("reevaluation")
+    if not len(data) or not classifies(context.network, data) or (data.labels < 0).any():
+        return ()
+    return FixedImages(data, np.arange(min(len(data), _PROBE)), EVALUATED, arithmetic)
 
 
 def _kept(model: Model) -> int:

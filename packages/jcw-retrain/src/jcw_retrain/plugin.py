@@ -23,10 +23,11 @@ def jcw_register_stages() -> Sequence[Stage]:
 
 @hookimpl
 def jcw_register_report() -> Sequence[ReportSection]:
-    """How ADMM has converged."""
+    """What each phase of training did to the error, and how ADMM has converged."""
+    from jcw_retrain.phase_errors import PhasesSection
     from jcw_retrain.report_section import AdmmSection
 
-    return [AdmmSection()]
+    return [PhasesSection(), AdmmSection()]
 
 
 @hookimpl

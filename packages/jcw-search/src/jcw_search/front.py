@@ -14,10 +14,11 @@ from jcw_search.generations import Generations
 from jcw_search.handover import Handover
 from jcw_search.pareto import Floats
 from jcw_search.state import State
+from jcw_search.uniform import uniform
 
 
 def front_of(run: Run, search: Generations, state: State) -> records.Front:
-    """The front of a search that is over; objectives that can be are evaluated again for it."""
+    """The front of a search that is over; objectives that can be are evaluated again for it, and uniform ones beside it."""
     found, names = Handover.of(search, state), tuple(search.evaluators)
     candidates = [
         records.Candidate(
@@ -34,7 +35,14 @@ def front_of(run: Run, search: Generations, state: State) -> records.Front:
         "again": list(found.again),
         "failed": _architectures(search.space, failed),
     }
-    return records.Front(run.network.name, units, candidates, summary)
+    beside = {
+        kind: [
+            records.Candidate(search.space.architecture(row), _named(names, values))
+            for row, values in zip(*valued, strict=True)
+        ]
+        for kind, valued in uniform(search, found, state.generation + 2).items()
+    }
+    return records.Front(run.network.name, units, candidates, summary, beside)
 
 
 def _named(names: tuple[str, ...], values: Floats) -> Mapping[str, float]:

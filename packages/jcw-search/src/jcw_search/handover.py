@@ -16,7 +16,7 @@ from jcw_search.state import State
 
 
 @dataclass(frozen=True, slots=True)
-class _Again:
+class Again:
     """An evaluator that asks another for its values on unseen data."""
 
     evaluator: Reevaluating
@@ -67,6 +67,6 @@ class Handover:
         for column, (name, one) in enumerate(search.evaluators.items()):
             if name in again:
                 one.begin_generation(rows, state.generation + 1)
-                objectives[:, column] = value_of(search.space, name, _Again(again[name]), rows, 1)
+                objectives[:, column] = value_of(search.space, name, Again(again[name]), rows, 1)
         fails = np.isnan(objectives).any(axis=1)
         return cls(indices[~fails], objectives[~fails], estimates[~fails], tuple(again), rows[fails])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,7 @@ class Work:
 
     def _profiled(self, event: StageEvent) -> None:
         if event.state != "skipped":  # it will be told of in the second part
-            self.notify(event)
+            self.notify(replace(event, ahead=None))  # what comes then is not known yet
 
     def _window(self, context: Context) -> Window:
         """Where to search, by what the table predicts."""

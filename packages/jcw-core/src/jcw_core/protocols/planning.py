@@ -52,7 +52,10 @@ class Showing(Protocol):
 
 @runtime_checkable
 class Scaling(Protocol):
-    """What a ``Stage`` may have besides: how long it takes, and settings with which it takes less."""
+    """What a ``Stage`` may have besides: how long it takes, and settings with which it takes less.
+
+    While it tells of one unit alone (``Progress``), these are taken for all of its work.
+    """
 
     def seconds(self, run: Run) -> float:
         """About how long all of its work takes on this machine; 0 where that is not known."""

@@ -50,8 +50,8 @@ class Reevaluating(Protocol):
     def reevaluate(self, space: SearchSpace, population: Population) -> NDArray[np.float64]:
         """Like ``evaluate``, but on data that ``evaluate`` never used, (n,).
 
-        Called once, at the end, after ``begin_generation`` with the same population and the number
-        after the last: a run that was resumed then asks an evaluator of its own.
+        Called at the end, after ``begin_generation`` with the same population and the number after the last: once for
+        the front, then for uniform architectures beside it. A run that was resumed then asks an evaluator of its own.
         """
 
 

@@ -1,7 +1,7 @@
 """Plots as inline SVG: no scripts, no fonts, no files beside the page.
 
 Marks carry a ``<title>``, which browsers show as a tooltip. Colours come from the page's style
-sheet (classes ``s0`` to ``s5``), so a page decides how its plots look.
+sheet (classes ``s0`` to ``s6``), so a page decides how its plots look.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from jcw_core.report.labels import names
-from jcw_core.report.svg import Frame, Legend, drawing, shortened, span, text_width
+from jcw_core.report.svg import COLOURS, Frame, Legend, drawing, shortened, span, text_width
 
 _INDENT = 62
 """Where legends begin, pixels."""
@@ -38,6 +38,7 @@ svg.chart .name { paint-order: stroke; stroke: var(--page, Canvas); stroke-width
 svg.chart .limit { stroke: #c11574; stroke-dasharray: 3 4; fill: none; }
 svg.chart .s0 { --c: #2563eb; } svg.chart .s1 { --c: #dc6803; } svg.chart .s2 { --c: #0e9384; }
 svg.chart .s3 { --c: #c11574; } svg.chart .s4 { --c: #6938ef; } svg.chart .s5 { --c: #667085; }
+svg.chart .s6 { --c: #4d7c0f; } svg.chart .dashed { stroke-dasharray: 5 4; }
 svg.chart .dot, svg.chart .bar { fill: var(--c); } svg.chart .line { stroke: var(--c); }
 svg.chart .bar { opacity: .75; } svg.chart .back { fill: currentColor; opacity: .08; }
 """
@@ -55,6 +56,7 @@ class Series:
         titles: tooltip of each point; x and y by default.
         colour: index of a colour; its place among the series by default.
         names: what stands beside each point; nothing by default.
+        dashed: how a line is drawn.
     """
 
     label: str
@@ -63,6 +65,7 @@ class Series:
     titles: Sequence[str] = ()
     colour: int | None = None
     names: Sequence[str] = ()
+    dashed: bool = False
 
 
 def plot(
@@ -88,7 +91,7 @@ def plot(
     if not points:
         return "<p>No data.</p>"
     bounds = [x for x in limits[1] if _can_be_drawn(x)]
-    entries = [(s.label, _colour(s, i)) for i, s in enumerate(series)]
+    entries = list(dict.fromkeys((s.label, _colour(s, i)) for i, s in enumerate(series)))
     legend = Legend(entries + [(limits[0], _LIMIT)] * bool(bounds), _INDENT, width)
     corners = points + [(x, points[0][1]) for x in bounds]
     if from_zero:  # what is largest does not touch the edge
@@ -175,7 +178,7 @@ def bars(
             said = f"{share:.0%}" if words is None else words[name][index]
             body.append(
                 f'<rect class="back" x="{left:.0f}" y="{top}" width="{scale:.0f}" height="{row_height - 1}"/>'
-                f'<rect class="bar s{order % 6}" x="{left:.0f}" y="{top}" width="{scale * share:.1f}" '
+                f'<rect class="bar s{order % COLOURS}" x="{left:.0f}" y="{top}" width="{scale * share:.1f}" '
                 f'height="{row_height - 1}"><title>{escape(label)}: {escape(name)} {escape(said)}</title></rect>'
             )
             if words is not None:
@@ -205,12 +208,13 @@ def _marks(series: Series, frame: Frame, colour: int) -> str:
     finite = [(i, p) for i, p in enumerate(series.points) if all(map(_can_be_drawn, p))]
     if series.kind != "points" and len(finite) > 1:
         path = " L".join(frame.at(*p) for _, p in finite)
-        parts.append(f'<path class="line s{colour % 6}" d="M{path}"/>')
+        dashed = " dashed" if series.dashed else ""
+        parts.append(f'<path class="line s{colour % COLOURS}{dashed}" d="M{path}"/>')
     if series.kind != "line":
         for index, (x, y) in finite:
             title = series.titles[index] if series.titles else f"{series.label}: {x:.4g}, {y:.4g}"
             parts.append(
-                f'<circle class="dot s{colour % 6}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="4">'
+                f'<circle class="dot s{colour % COLOURS}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="4">'
                 f"<title>{escape(title)}</title></circle>"
             )
     return "".join(parts)

@@ -11,18 +11,21 @@ from typing import Any
 from jcw_core.protocols import Run
 from jcw_core.providers import installed_version
 from jcw_core.run.directory import RunDirectory
+from jcw_core.run.origin import settings_of
 
 _PACKAGES = ("jcw-core", "jcw-latency", "jcw-search", "jcw-retrain", "jcw-kernels", "numpy", "torch")
 
 
 def facts(run: Run) -> dict[str, Any]:
-    """JSON-ready: ``date`` (UTC, when the report was written), ``recipe``, ``seed``, ``versions`` by package, and the
-    ``seconds`` that each stage took.
+    """JSON-ready: ``date`` (UTC, when the report was written), ``recipe``, its ``text`` and what was ``set`` besides,
+    ``seed``, ``versions`` by package, and the ``seconds`` that each stage took.
     """
     found = {name: number for name in _PACKAGES if (number := installed_version(name)) is not None}
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "recipe": run.recipe.path.name,
+        "text": run.recipe.where.text,
+        "set": settings_of(run.path(".")),
         "seed": run.recipe.run.seed,
         "versions": {"Python": platform.python_version(), **found},
         "seconds": RunDirectory(run.path(".")).durations(),
@@ -49,6 +52,23 @@ def table(report: Mapping[str, Any]) -> str:
         f'<tr><th scope="row">{name}</th><td>{escape(str(value))}</td></tr>' for name, value in rows.items()
     )
     return f'<table class="facts"><tbody>{body}</tbody></table>'
+
+
+def recipe(report: Mapping[str, Any]) -> str:
+    """The recipe as it was written, folded; ``""`` in a report of an older version.
+
+    Args:
+        report: as in ``report.json``.
+    """
+    made = report["made"]
+    if not made.get("text"):
+        return ""
+    settings = "".join(f"<li><code>{escape(setting)}</code></li>" for setting in made.get("set", ()))
+    besides = f'<p class="note">Set besides:</p><ul class="note">{settings}</ul>' if settings else ""
+    return (
+        f"<details><summary>The recipe, {escape(made['recipe'])}</summary>"
+        f'<pre class="recipe">{escape(made["text"])}</pre>{besides}</details>'
+    )
 
 
 def device_in_words(device: Mapping[str, Any]) -> str:

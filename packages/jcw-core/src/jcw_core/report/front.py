@@ -1,4 +1,4 @@
-"""The plot of accuracy against latency: the search's front, the models, their budgets and the dense network."""
+"""The plot of accuracy against latency: the search's front, uniform and dense networks, the models and their budgets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from typing import Any
 
 from jcw_core.report import budget
 from jcw_core.report.charts import Series, plot
+
+_UNIFORM = {
+    "channels": ("one share of channels", 2),
+    "weights": ("one density", 4),
+    "both": ("one share of both", 6),
+}
+"""Names and colours of the kinds of uniform pruning."""
 
 
 def front(report: Mapping[str, Any]) -> str:
@@ -22,6 +29,7 @@ def front(report: Mapping[str, Any]) -> str:
     return plot(
         [
             Series("search front (predicted)", found, "line", colour=5),
+            *_uniform(report, kind),
             Series("dense network", [_point(dense)], "points", [_tooltip(dense)], 1, ["dense"]),
             Series(
                 "trained models",
@@ -39,6 +47,17 @@ def front(report: Mapping[str, Any]) -> str:
         from_zero=True,
         limits=("budgets (requested latency)", _budgets(report)),
     )
+
+
+def _uniform(report: Mapping[str, Any], kind: str) -> list[Series]:
+    """A line for each kind of uniform pruning, by the estimates that made the front; none in a report of an older version."""
+    lines = []
+    for name, rows in report.get("uniform", {}).items():
+        label, colour = _UNIFORM.get(name, (name, 5))
+        points = [(c["latency"], c[kind] * 100) for c in rows if {"latency", kind} <= c.keys()]
+        titles = [f"{label}: {ms:.3f} ms, {kind} {share:.2f} %, predicted" for ms, share in points]
+        lines += [Series(f"{label} (predicted)", points, "both", titles, colour, dashed=True)] * bool(points)
+    return lines
 
 
 def _budgets(report: Mapping[str, Any]) -> list[float]:

@@ -36,7 +36,7 @@ def render(report: Mapping[str, Any], sections: Sequence[ReportSection]) -> str:
     for section in sections:
         if section.name in report:
             parts += [f"<h2>{escape(section.title)}</h2>", section.html(report[section.name])]
-    parts += [durations.table(report), "<h2>How it was made</h2>", facts.table(report)]
+    parts += [durations.table(report), "<h2>How it was made</h2>", facts.table(report), facts.recipe(report)]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -65,6 +65,7 @@ def assemble(run: Run) -> dict[str, Any]:
         raise FormatError(
             f"{run.path(records.MODELS)}: no model {records.BASELINE!r}; run the retrain stage again"
         )
+    front = records.Front.read(run.path(records.FRONT))
     report: dict[str, Any] = {
         "format": FORMAT,
         "made": facts(run),
@@ -76,7 +77,8 @@ def assemble(run: Run) -> dict[str, Any]:
         else None,
         "scored_against": evaluation.against,
         "layers": _layers(run.network, run.recipe.space.step),
-        "front": _front(run),
+        "front": _objectives(front.candidates),
+        "uniform": {kind: _objectives(found) for kind, found in front.uniform.items()},
         "baseline": rows.pop(records.BASELINE),
         "models": sorted(rows.values(), key=lambda row: row["predicted_latency_ms"] or 0.0),
     }
@@ -146,6 +148,6 @@ def kept_by_layer(network: Network, architecture: Architecture) -> dict[str, dic
     }
 
 
-def _front(run: Run) -> list[dict[str, float]]:
-    """Predicted objectives along the front that the search found."""
-    return [dict(c.objectives) for c in records.Front.read(run.path(records.FRONT)).candidates]
+def _objectives(candidates: Sequence[records.Candidate]) -> list[dict[str, float]]:
+    """What was predicted of each."""
+    return [dict(candidate.objectives) for candidate in candidates]

@@ -18,6 +18,7 @@ th button { font: inherit; color: inherit; background: none; border: 0; padding:
 th[aria-sort=ascending] button::after { content: " \\2191"; } th[aria-sort=descending] button::after { content: " \\2193"; }
 .commands dt { font-weight: 600; } .commands dd { margin: 0 0 .6rem; } code { overflow-wrap: anywhere; }
 .copy { font: inherit; font-size: 13px; color: inherit; background: none; border: 1px solid currentColor; border-radius: 4px; cursor: pointer; }
+pre.recipe { overflow-x: auto; font-size: 13px; } details { margin: .4rem 0; }
 h1, summary, dt { overflow-wrap: anywhere; }
 .over { color: var(--over); } small.over { display: block; }
 caption, .note { color: var(--soft); text-align: left; font-size: 13px; }
@@ -26,7 +27,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 .scroll { position: relative; left: 50%; transform: translateX(-50%); } ul.note { padding-left: 1.2rem; }
 @media print {
   :root { --text: #000; --page: #fff; --soft: #57606a; --over: #b42318; color-scheme: light; }
-  body { max-width: none; margin: 0; padding: 0; } .copy { display: none; }
+  body { max-width: none; margin: 0; padding: 0; } .copy { display: none; } pre.recipe { white-space: pre-wrap; overflow-wrap: anywhere; }
   .scroll { overflow: visible; width: auto; max-width: none; position: static; transform: none; }
   table { font-size: 10px; } th, td { padding: .2rem .3rem; } th:first-child { white-space: normal; overflow-wrap: anywhere; } details, svg, tr { break-inside: avoid; }
 }

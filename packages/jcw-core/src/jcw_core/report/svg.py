@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 
+COLOURS = 7
+"""In the style sheet, ``s0`` to ``s6``."""
+
 LINE = 16
 """Height of a line of text, pixels; its letters are 12 pixels high."""
 
@@ -96,7 +99,9 @@ class Legend:
         parts = []
         for (label, colour), (x, line) in zip(self.entries, self.places, strict=True):
             y, text = LINE * (line + 1), shortened(label, self.width - x - 13)
-            parts.append(f'<rect class="bar s{colour % 6}" x="{x:.0f}" y="{y - 8}" width="9" height="9"/>')
+            parts.append(
+                f'<rect class="bar s{colour % COLOURS}" x="{x:.0f}" y="{y - 8}" width="9" height="9"/>'
+            )
             parts.append(f'<text x="{x + 13:.0f}" y="{y}">{escape(text)}</text>')
         return "".join(parts)
 
@@ -173,7 +178,7 @@ class Frame:
         """A bar from the horizontal axis up."""
         x, y, base = self.x(left), self.y(value), self.y(self.y_ticks[0])
         return (
-            f'<rect class="bar s{colour % 6}" x="{x:.1f}" y="{y:.1f}" width="{max(self.x(right) - x - 0.5, 0.5):.1f}" '
+            f'<rect class="bar s{colour % COLOURS}" x="{x:.1f}" y="{y:.1f}" width="{max(self.x(right) - x - 0.5, 0.5):.1f}" '
             f'height="{base - y:.1f}"><title>{left:.4g} to {right:.4g}: {value:g}</title></rect>'
         )
 

@@ -37,9 +37,13 @@ class RunDirectory:
 
     def scratch(self, stage: str) -> Path:
         """A folder for a stage's checkpoints; removed when the stage has finished."""
-        folder = self.root / ".state" / stage
+        folder = self.scratch_if_any(stage)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    def scratch_if_any(self, stage: str) -> Path:
+        """The same folder, which is there only where the stage has begun and not ended."""
+        return self.root / ".state" / stage
 
     def claim_scratch(self, stage: str, key: str) -> None:
         """Empty a stage's scratch folder unless its checkpoints were made from the inputs ``key``."""

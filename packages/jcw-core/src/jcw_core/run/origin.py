@@ -36,6 +36,13 @@ def remember_recipe(directory: RunDirectory, recipe: Path, settings: Sequence[st
     write_json(path, document)
 
 
+def settings_of(root: Path) -> list[str]:
+    """What was set besides the recipe of the run in ``root``, ``TABLE.KEY=VALUE`` each; nothing where that is not known."""
+    with suppress(JcwError, TypeError):
+        return list(map(str, read_json(root / ORIGIN, kind=_FORMAT).get("set", ())))
+    return []
+
+
 def open_run(registry: Registry, root: Path, recipe: Path | None = None) -> Context:
     """The run in the folder ``root``.
 

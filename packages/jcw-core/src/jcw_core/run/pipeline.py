@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,6 +15,7 @@ from jcw_core.network.shrink import Weights
 from jcw_core.protocols import Delegating, Spreading, Stage
 from jcw_core.providers import installed_version
 from jcw_core.recipe.recipe import canonical, paths_in
+from jcw_core.run.ahead import Ahead, ahead
 from jcw_core.run.checks import PendingChecks
 from jcw_core.run.context import Context
 from jcw_core.run.durations import stopwatch
@@ -24,13 +25,17 @@ _log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StageEvent:
-    """A stage is about to run, was found finished, has ended, or has a ``note`` for the user long before its turn."""
+    """A stage is about to run, was found finished, has ended, or has a ``note`` for the user long before its turn.
+
+    ``ahead`` is what is expected of a stage that is about to run and of those after it.
+    """
 
     stage: str
     state: Literal["started", "skipped", "ended", "noted"]
     index: int
     total: int
     note: str = ""
+    ahead: Ahead | None = None
 
 
 def plan(context: Context, until: str = "report") -> list[Stage]:
@@ -74,6 +79,11 @@ def finished(context: Context, stages: Iterable[Stage]) -> list[Stage]:
     return done
 
 
+def _to_run(context: Context, stages: Sequence[Stage]) -> list[Stage]:
+    done = finished(context, stages)
+    return [stage for stage in stages if stage not in done]
+
+
 def run(
     context: Context, until: str = "report", notify: Callable[[StageEvent], None] = lambda _: None
 ) -> None:
@@ -93,6 +103,7 @@ def run(
         return
     stages = plan(context, until)
     names, checks = [stage.name for stage in stages], PendingChecks(context, stages)
+    expected: Mapping[str, Ahead] = {}
 
     def check_after(made: Iterable[str]) -> None:
         for name, note in checks.after(made):
@@ -109,7 +120,9 @@ def run(
                 _log.info(
                     "stage %s begins, %d of %d, in %s", stage.name, index + 1, len(stages), context.path(".")
                 )
-                notify(StageEvent(stage.name, "started", index, len(stages)))
+                expected = expected or ahead(context, _to_run(context, stages))
+                found = expected.get(stage.name)
+                notify(StageEvent(stage.name, "started", index, len(stages), ahead=found))
                 _run_stage(context, stage, key)
                 notify(StageEvent(stage.name, "ended", index, len(stages)))
             check_after(stage.makes)

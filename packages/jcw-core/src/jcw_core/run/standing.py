@@ -18,6 +18,7 @@ from jcw_core.protocols import Progress
 from jcw_core.registry import Registry
 from jcw_core.run.pipeline import StageEvent
 from jcw_core.run.records.values import is_amount, is_count
+from jcw_core.run.time_left import TimeLeft
 
 STANDING = ".progress.json"
 """Name of the file; it ends with the run, and what a killed run leaves says when it was last written."""
@@ -40,6 +41,7 @@ class Standing:
         told: when this was written, likewise.
         unit, done, total: as in ``jcw_core.protocols.Progress``; a total of 0 where nothing was reported yet.
         lately: what the last reports of the stage said.
+        left: how long all that is left of the run takes, in words; ``""`` while that is not known.
     """
 
     FORMAT: ClassVar[str] = "jcw-progress/1"
@@ -54,6 +56,7 @@ class Standing:
     done: int = 0
     total: int = 0
     lately: tuple[str, ...] = ()
+    left: str = ""
 
     def write(self, root: Path) -> None:
         """Write it into the run's folder."""
@@ -88,7 +91,7 @@ _KEYS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("place", "stages", "done", "total"), is_count),
     **dict.fromkeys(("finished", "lately"), _are_texts),
     **dict.fromkeys(("began", "told"), lambda value: value is not None and is_amount(value)),
-    "unit": lambda value: isinstance(value, str),
+    **dict.fromkeys(("unit", "left"), lambda value: isinstance(value, str)),
 }
 """What each key must be."""
 
@@ -100,6 +103,7 @@ class Telling:
         self._root = root
         self._now: Standing | None = None
         self._finished: list[str] = []
+        self._left = TimeLeft(time.time())
         self._lock = Lock()
 
     def stage(self, event: StageEvent) -> None:
@@ -112,7 +116,10 @@ class Telling:
             elif event.state == "started":
                 now = time.time()
                 done = tuple(self._finished)
-                self._now = Standing(event.stage, event.index, event.total, done, now, now)
+                self._left.stage(event, now)
+                self._now = Standing(
+                    event.stage, event.index, event.total, done, now, now, left=self._told(now)
+                )
                 self._write()
 
     @hookimpl
@@ -125,11 +132,16 @@ class Telling:
             lately = (*before.lately, event.detail)[-_LATELY:] if event.detail else before.lately
             told = replace(before, lately=lately)
             if event.total:
+                self._left.report(event, now)
                 told = replace(told, unit=event.unit, done=event.done, total=event.total)
             is_due = now - before.told >= _SECONDS_BETWEEN_FILES or event.done >= event.total
-            self._now = replace(told, told=now) if is_due else told
+            self._now = replace(told, told=now, left=self._told(now)) if is_due else told
             if is_due:
                 self._write()
+
+    def _told(self, now: float) -> str:
+        left = self._left.left(now)
+        return "" if left is None else str(left)
 
     def _write(self) -> None:
         assert self._now is not None

@@ -12,6 +12,7 @@ import torch
 from torch.cuda import OutOfMemoryError
 
 from jcw_core.network.graph import Network
+from jcw_core.shown import roughly
 from jcw_core.training.accelerator import scoring_within_memory
 from jcw_core.training.execution import BatchNorm, execute
 from jcw_core.training.module import Slimmable
@@ -67,12 +68,4 @@ def _seconds_of(network: Network, arithmetic: Arithmetic, count: int) -> float:
 
 def in_words(seconds: float) -> str:
     """A duration for people, e.g. ``"about 12 min here"``."""
-    if seconds < 90:
-        return f"about {max(1, round(seconds))} s here"
-    if seconds < 5400:
-        return f"about {round(seconds / 60)} min here"
-    return (
-        f"about {seconds / 3600:.0f} h here"
-        if seconds < 172_800
-        else f"about {seconds / 86_400:.0f} days here"
-    )
+    return f"about {roughly(seconds)} here"

@@ -48,12 +48,13 @@ def content(look: Look, stages: Mapping[str, Stage]) -> str:
 def _working(standing: Standing, now: float) -> str:
     """The present stage, how far it is, and what its last reports said."""
     known = f": {standing.unit} {standing.done} of {standing.total}" if standing.total else ""
-    bar = f'<progress max="{standing.total}" value="{standing.done}"></progress>' if standing.total else ""
+    name = f'aria-label="{escape(standing.stage)}{escape(known)}"'
+    bar = f'<progress {name} max="{standing.total}" value="{standing.done}"></progress>' if known else ""
     lately = "".join(f"<li>{escape(line)}</li>" for line in reversed(standing.lately))
     return (
         f"<p><strong>{escape(standing.stage)}</strong>{escape(known)} {bar}</p>"
         f'<p class="note">Stage {standing.place + 1} of {standing.stages}, begun {_ago(now - standing.began)}; '
-        f"last heard of {_ago(now - standing.told)}.</p>"
+        f"last heard of {_ago(now - standing.told)}{f', {escape(standing.left)} then' if standing.left else ''}.</p>"
         + (f'<ul class="note">{lately}</ul>' if lately else "")
     )
 

@@ -47,6 +47,8 @@ class Front:
             ``evaluated``, ``hypervolume`` (of the first population and of each generation, normalised by the space's
             bounds), ``population_latency_ms`` (of the last generation), ``again`` (objectives that were
             evaluated again for the front), ``failed`` (architectures that had no finite value).
+        uniform: by kind (``channels``, ``weights``, ``both``), what one share of all channels, one density or both
+            give by the same estimates.
     """
 
     FORMAT: ClassVar[str] = "jcw-front/1"
@@ -55,6 +57,7 @@ class Front:
     units: Mapping[str, str]
     candidates: Sequence[Candidate]
     search: Mapping[str, Any] = field(default_factory=dict)
+    uniform: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         candidates = count_of(len(self.candidates), "candidate")
@@ -62,11 +65,7 @@ class Front:
 
     def write(self, path: Path) -> None:
         """Write ``front.json``."""
-        models = [
-            {"architecture": c.architecture.to_dict(), "objectives": dict(c.objectives)}
-            | ({"estimates": dict(c.estimates)} if c.estimates else {})
-            for c in self.candidates
-        ]
+        uniform = {kind: list(map(_row, found)) for kind, found in self.uniform.items()}
         write_json(
             path,
             {
@@ -74,7 +73,8 @@ class Front:
                 "network": self.network,
                 "units": dict(self.units),
                 "search": dict(self.search),
-                "models": models,
+                "models": list(map(_row, self.candidates)),
+                **({"uniform": uniform} if uniform else {}),
             },
         )
 
@@ -83,19 +83,30 @@ class Front:
         """Read ``front.json``. Raises ``FormatError`` for anything else."""
         document = read_json(path, kind=cls.FORMAT)
         try:
-            candidates = [
-                Candidate(
-                    Architecture.from_dict(m["architecture"]),
-                    {str(name): _finite(value) for name, value in m["objectives"].items()},
-                    {str(name): _finite(value) for name, value in m.get("estimates", {}).items()},
-                )
-                for m in document["models"]
-            ]
+            candidates = [_candidate(row) for row in document["models"]]
+            uniform = {
+                str(kind): [_candidate(row) for row in rows]
+                for kind, rows in document.get("uniform", {}).items()
+            }
             if not is_text(document["network"]):
                 raise FormatError(f"network is {document['network']!r:.60}, expected a name")
-            return cls(document["network"], dict(document["units"]), candidates, dict(document["search"]))
+            found = dict(document["search"])
+            return cls(document["network"], dict(document["units"]), candidates, found, uniform)
         except (KeyError, TypeError, ValueError, AttributeError, JcwError) as error:
             raise FormatError(f"{path}: not a front ({error}); run the search again") from None
+
+
+def _row(candidate: Candidate) -> dict[str, Any]:
+    found = {"architecture": candidate.architecture.to_dict(), "objectives": dict(candidate.objectives)}
+    return found | ({"estimates": dict(candidate.estimates)} if candidate.estimates else {})
+
+
+def _candidate(row: Mapping[str, Any]) -> Candidate:
+    return Candidate(
+        Architecture.from_dict(row["architecture"]),
+        {str(name): _finite(value) for name, value in row["objectives"].items()},
+        {str(name): _finite(value) for name, value in row.get("estimates", {}).items()},
+    )
 
 
 def _finite(value: Any) -> float:
