@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,49 +77,98 @@ def summary(rows: list[Row]) -> str:
 
 
 def draw(rows: list[Row]) -> Any:
-    """Above, how far searches are from the bound at each budget; below, where selection strategies end."""
-    figure, axes = subplots(2, 3, 14, 8)
-    networks = list(dict.fromkeys(row["network"] for row in rows))
-    _draw_distances(axes[0], rows, networks)
-    _draw_selection(axes[1], rows)
+    """Above, how far searches are from the bound at each budget; below, where selection strategies end. Titles conclude."""
+    figure, axes = subplots(2, 4, 18, 8)
+    budgets, best = next((row["budgets_ms"], row["errors"]) for row in rows if row["search"] == "bound")
+    gaps = {
+        name_of(row): np.maximum(np.subtract(errors, best), 1e-4)
+        for row, errors, _ in budgeted(rows, "resnet18")
+    }
+    _draw_variants(axes[0][0], budgets, gaps)
+    for axis, noise in zip(axes[0][1:], (0.0, 0.014, 0.03), strict=True):
+        _draw_noise(axis, budgets, gaps, noise)
+    for axis, mode in zip(axes[1], MODES, strict=False):
+        _draw_latencies(axis, rows, mode)
+    _draw_volumes(axes[1][3], rows)
     return figure
 
 
-def _draw_distances(axes: Any, rows: list[Row], networks: list[str]) -> None:
-    budgets = {row["network"]: row["budgets_ms"] for row in rows if row["search"] == "bound"}
-    best = {network: next(budgeted(rows, network))[1] for network in networks}
-    for axis, noise in zip(axes, (0.0, 0.014, 0.03), strict=True):
-        for row, errors, _ in budgeted(rows, "resnet18"):
-            if row.get("noise") == noise:
-                gap = np.maximum(np.subtract(errors, best["resnet18"]), 1e-4)
-                style = "o-" if row["search"] == "assisted" else "s--"
-                search, _, evaluations = name_of(row).split(" | ")
-                axis.plot(budgets["resnet18"], gap, style, label=f"{search}, {evaluations}")
-        axis.set(
-            title=f"ResNet-18, noise {noise:g}", xlabel="latency budget (ms)",
-            ylabel="true error above the bound", yscale="log", ylim=(5e-5, 1),
-        )  # fmt: skip
-        axis.legend(fontsize=7, title="search, evaluations", title_fontsize=7, loc="upper right", ncols=2)
+Gaps = Mapping[str, np.ndarray]
+"""By ``name_of`` a search, its true errors above the bound's at each budget."""
 
 
-def _draw_selection(axes: Any, rows: list[Row]) -> None:
-    own = [row for row in rows if "strategy" in row]
-    strategies = list(dict.fromkeys(row["strategy"] for row in own))
-    for axis, mode in zip(axes, MODES, strict=True):
-        latencies = {
-            name: np.concatenate(
-                [r["population_latency_ms"] for r in own if (r["noise"], r["strategy"]) == (mode, name)]
-            )
-            for name in strategies
-        }
-        axis.hist(list(latencies.values()), bins=14, label=strategies)
-        found = {name: population for m, name, _, population, _ in selected(rows) if m == mode}
-        volumes = "\n".join(f"{name}: {volume:.3f}" for name, volume in found.items())
-        axis.text(
-            0.97, 0.62, f"true hypervolume\n{volumes}", transform=axis.transAxes, ha="right", fontsize=8
-        )
-        axis.set(
-            title=f"plain search, noise {mode}", xlabel="latency of the last population (ms)",
-            ylabel="architectures (three seeds)",
-        )  # fmt: skip
-        axis.legend(fontsize=8)
+def _draw_variants(axis: Any, budgets: list[float], gaps: Gaps) -> None:
+    names = {"joint": "plain"} | {name: f"plain, {name}" for name in ("channels", "weights", "sequential")}
+    found = _present(gaps, {label: f"{name} | 0 | 8,256" for label, name in names.items()})
+    title = "Plain searches without noise"
+    if len(found) > 1 and "joint" in found:
+        parts = np.nanmin([gap for label, gap in found.items() if label != "joint"], axis=0)
+        lost = float(np.max(found["joint"] - parts))
+        title += f": joint is\n{lost:.4f} behind its best part at most"
+    found |= _present(gaps, {"joint, assisted": "assisted | 0 | 8,192"})
+    _draw_gaps(axis, budgets, found, title)
+
+
+def _draw_noise(axis: Any, budgets: list[float], gaps: Gaps, noise: float) -> None:
+    searches = [(name, count) for name in ("plain", "assisted") for count in ("8,256", "832", "384")]
+    wanted = {f"{name}, {count}": f"{name} | {noise:g} | {count}" for name, count in searches}
+    found, title = _present(gaps, wanted), f"Noise {noise:g}"
+    if {"assisted, 832", "plain, 8,256"} <= found.keys():
+        ahead = int(np.sum(found["assisted, 832"] < found["plain, 8,256"]))
+        title += f": 832 assisted evaluations beat\n8,256 plain ones at {ahead} of {len(budgets)} budgets"
+    _draw_gaps(axis, budgets, found, title)
+
+
+def _present(gaps: Gaps, names: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """What there is of searches by label; a quick run has other numbers of evaluations."""
+    return {label: gaps[name] for label, name in names.items() if name in gaps}
+
+
+def _draw_gaps(axis: Any, budgets: list[float], found: Gaps, title: str) -> None:
+    for label, gap in found.items():
+        axis.plot(budgets, gap, "o-" if "assisted" in label else "s--", label=label)
+    axis.set(
+        title=title, xlabel="latency budget of ResNet-18 (ms)", ylabel="true error above the bound",
+        yscale="log", ylim=(5e-5, 1),
+    )  # fmt: skip
+    if found:
+        axis.legend(fontsize=8, loc="upper right")
+
+
+def _draw_latencies(axis: Any, rows: list[Row], mode: str) -> None:
+    own = [row for row in rows if "strategy" in row and row["noise"] == mode]
+    strategies = list(dict.fromkeys(row["strategy"] for row in rows if "strategy" in row))
+    latencies = [
+        np.concatenate([row["population_latency_ms"] for row in own if row["strategy"] == name])
+        for name in strategies
+    ]
+    axis.hist(latencies, bins=14, label=strategies)
+    low = " and ".join(
+        f"{np.mean(found < _LOW_MS):.0%} of {name}'s"
+        for name, found in zip(strategies, latencies, strict=True)
+        if not name.endswith("64")
+    )
+    axis.set(
+        title=f"Noise {mode}: below {_LOW_MS:.0f} ms are\n{low}", xlabel="latency of the last population (ms)",
+        ylabel="architectures (three seeds)",
+    )  # fmt: skip
+    axis.legend(fontsize=8)
+
+
+_LOW_MS = 100.0
+"""Below which the fastest tenth of the range lies, where populations crowd."""
+
+
+def _draw_volumes(axis: Any, rows: list[Row]) -> None:
+    found = {(mode, name): population for mode, name, _, population, _ in selected(rows)}
+    strategies = list(dict.fromkeys(name for _, name in found))
+    for index, name in enumerate(strategies):
+        at = np.arange(len(MODES)) + (index - 1) * 0.25
+        axis.bar(at, [found[mode, name] for mode in MODES], 0.25, label=name)
+    gained = [found[mode, "uniform N=4"] - found[mode, "nsga2"] for mode in MODES]
+    told = ", ".join(f"{gain:+.3f}" for gain in gained)
+    axis.set(
+        title=f"Uniform N=4 over NSGA-II:\n{told} of hypervolume", ylabel="true hypervolume of the last population",
+        xticks=range(len(MODES)), xticklabels=[f"noise {mode}" for mode in MODES], ylim=(0.7, 1.0),
+    )  # fmt: skip
+    axis.legend(fontsize=8)
