@@ -160,7 +160,7 @@ def read_json(path: Path, *, kind: str | None = None, objects: Sequence[str] = (
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise FormatError(f"{path}: no such file") from None
+        raise FormatError(f"{path}: no such file", see="") from None
     except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"{path}: not a JSON file ({error}); make it again") from None
     found = document.get("format") if isinstance(document, dict) else None

@@ -56,7 +56,7 @@ def _safetensors(path: Path) -> dict[str, NDArray[Any]]:
         with safe_open(path, framework="np") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
-        raise FormatError(f"{path}: no such file") from None
+        raise FormatError(f"{path}: no such file", see="") from None
     except (OSError, SafetensorError, ValueError, TypeError) as error:
         raise FormatError(f"{path}: not a safetensors file of plain arrays ({error})") from None
 

@@ -245,7 +245,7 @@ def load_recipe(
             text = path.read_text(encoding="utf-8-sig")  # some editors on Windows begin with a mark
         document = tomllib.loads(text)
     except FileNotFoundError:
-        raise RecipeError(f"{path}: no such file") from None
+        raise RecipeError(f"{path}: no such file", see="") from None
     except IsADirectoryError:
         raise RecipeError(
             f"{path}: a folder, expected a recipe, which is a TOML file; jcw show and jcw watch take the folder of a run"

@@ -40,7 +40,7 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             raise TypeError(f"its note is {note!r:.60}")
         return tensors, note
     except FileNotFoundError:
-        raise FormatError(f"{path}: no such file") from None
+        raise FormatError(f"{path}: no such file", see="") from None
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
         raise FormatError(f"{path}: not a checkpoint ({error}); delete it and run again") from None
 

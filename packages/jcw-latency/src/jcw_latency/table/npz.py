@@ -89,7 +89,7 @@ class Reader:
                 raise self.error(f"larger than {_LIMIT >> 20} MiB")
             self._zip = zipfile.ZipFile(path)
         except FileNotFoundError:
-            raise DamagedFileError(f"{path}: no such file") from None
+            raise DamagedFileError(f"{path}: no such file", see="") from None
         except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile, struct.error) as error:
             raise self.error(f"not an npz file ({error})") from None
         try:

@@ -26,7 +26,7 @@ def read_state_dict(path: Path) -> dict[str, NDArray[Any]]:
     try:
         found: Any = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise FormatError(f"{path}: no such file") from None
+        raise FormatError(f"{path}: no such file", see="") from None
     except Exception as error:  # of many kinds, by how the file is damaged
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise FormatError(
