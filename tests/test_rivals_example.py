@@ -6,6 +6,7 @@ import itertools
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from jcw_core.backbones.resnet import RESNET18
 from jcw_core.datasets.memory import MemoryDataset
 from jcw_core.errors import JcwError, RecipeError
 from jcw_core.hookspecs import hookimpl
+from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.weight_groups import kept_groups
 from jcw_core.recipe.recipe import load_recipe
@@ -50,6 +52,22 @@ from jcw_core.training.execution import BatchNorm, execute  # noqa: E402
 from jcw_core.training.module import Slimmable  # noqa: E402
 
 
+def tiny(num_classes, width, input_size):
+    """Three convolutions, for what would take too long on a backbone."""
+    net = NetworkBuilder("tiny", (3, input_size, input_size))
+    for index, channels in enumerate((16, 24, 32)):
+        net.conv(f"conv{index}", channels, 3, 2)
+        net.batch_norm(f"bn{index}")
+        net.add(f"relu{index}", "relu")
+    net.add("pool", "global_avg_pool")
+    net.add("flatten", "flatten")
+    net.linear("fc", num_classes)
+    return net.build()
+
+
+TINY = SimpleNamespace(name="tiny", bounds=(), build=tiny)
+
+
 def setting_of(family=RESNET18, width=0.25, seed=0):
     """Latency is the multiply-accumulates that are kept; an error grows with what each variable loses."""
     network = family.build(num_classes=10, width=width, input_size=32)
@@ -71,7 +89,7 @@ def setting_of(family=RESNET18, width=0.25, seed=0):
 
     rng = np.random.default_rng(seed)
     worth = {name: rng.uniform(size=group.channels) for name, group in couple(network).groups.items()}
-    return Setting(space, latency, error, lambda: worth, lambda: shared_of(network, seed), 12, seed)
+    return Setting(space, latency, error, lambda: worth, lambda: shared_of(network, seed), 6, seed)
 
 
 def shared_of(network, seed=0, size=8):
@@ -132,11 +150,17 @@ def test_autoslim_takes_the_channels_that_cost_least():
 
 @pytest.mark.parametrize("method", [Dmcp(), Amc(densities=True)], ids=lambda method: method.name)
 def test_what_draws_at_random_goes_by_the_seed(method):
-    setting = setting_of(width=0.125)
+    setting = setting_of(TINY)
     budget = 0.4 * setting.latency_ms(setting.space.maximum[None])[0]
-    (one,), (again,), (other,) = (method.choose(replace(setting, seed=seed), [budget]) for seed in (0, 0, 1))
+    (one,), (again,) = (method.choose(setting, [budget]) for _ in range(2))
     np.testing.assert_array_equal(one, again)
-    assert (one != other).any()
+    if isinstance(method, Dmcp):
+        seen = [method.trained(replace(setting, seed=seed), budget, 3).widths() for seed in (0, 1)]
+        assert (seen[0] != seen[1]).any()
+    else:
+        (other,) = method.choose(replace(setting, seed=1), [budget])
+        assert (one != other).any()
+        assert (one[~setting.space.is_width] < 1).any(), "densities vary, too"
 
 
 def test_chains_are_probabilities_and_draws_follow_them():
@@ -205,29 +229,28 @@ def test_the_budget_pulls_from_both_sides():
 
 
 def test_expected_widths_follow_the_budget():
-    setting = setting_of(width=0.125)
+    setting = setting_of(TINY)
     whole = setting.latency_ms(setting.space.maximum[None])[0]
     # Much strength, as images of nothing teach random weights more than a supernet has left to learn.
     method = Dmcp(strength=10.0)
     small, large = (
-        float(expected_ms(setting, method.trained(setting, share * whole, 30)).detach()) / whole
+        float(expected_ms(setting, method.trained(setting, share * whole, 40)).detach()) / whole
         for share in (0.3, 0.9)
     )
-    assert small < 0.5 < 0.8 < large < 1
+    assert 0.2 < small < 0.4 < 0.8 < large < 1
 
 
 def test_an_agent_learns_what_pays():
     rng = np.random.default_rng(0)
-    agent = Agent(2, rng, remembered=1000)
+    agent = Agent(2, rng, remembered=1000, hidden=64, actor_lr=1e-3, critic_lr=3e-3)
     states = np.array([[0.0, 1.0], [1.0, 0.0]])
     best = np.array([0.2, 0.8])
-    for episode in range(500):
+    for episode in range(400):
         which = episode % 2
         action = agent.act(states[which], np.inf if episode < 100 else 0.2)
         step = Step(states[which], action, states[which], True)
         agent.remember([step], -((action - best[which]) ** 2))
         if episode >= 100:
-            agent.learn()
             agent.learn()
     found = [agent.act(state, 1e-6) for state in states]
     np.testing.assert_allclose(found, best, atol=0.15)
@@ -340,12 +363,13 @@ def test_weights_go_by_the_cubic_schedule_and_stay_away():
     assert (module.get_parameter("fc.weight") != 0).all()
 
 
-def test_saliencies_that_nobody_computes_are_said_to_be_missing():
+def test_what_nobody_computes_is_said_to_be_missing():
     setting = setting_of()
     with pytest.raises(JcwError, match="saliencies"):
         RIVALS["halp"].choose(Setting(setting.space, setting.latency_ms, setting.error), [1.0])
+    budget = 0.5 * setting.latency_ms(setting.space.maximum[None])[0]
     with pytest.raises(JcwError, match="shared weights"):
-        RIVALS["dmcp"].choose(Setting(setting.space, setting.latency_ms, setting.error), [3.0])
+        RIVALS["dmcp"].choose(Setting(setting.space, setting.latency_ms, setting.error), [budget])
 
 
 RECIPE = """
