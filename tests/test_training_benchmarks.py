@@ -242,7 +242,9 @@ def test_ablation_and_rivals(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(BENCHMARKS.parent / "examples" / "jcw-rivals"))
     options[options.index("--out") + 1] = str(tmp_path / "r.json")
     compared = run("rivals.py", *options, "--ablation", str(tmp_path / "a.json"))["rows"]
-    assert {row["variant"] for row in compared} == {"uniform", "usnet", "autoslim", "halp", "fast-sparse"}
+    assert {row["variant"] for row in compared} == {
+        *("uniform", "usnet", "autoslim", "halp", "fast-sparse", "dmcp", "amc")
+    }
     for row in compared:
         assert row["source"]
         assert row["seconds"] >= 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from jcw_core.errors import JcwError
 from jcw_core.options import option
 from jcw_core.protocols import Run
 from jcw_core.run import records
+
+if TYPE_CHECKING:
+    from jcw_core.training.module import Slimmable
+    from jcw_rivals.setting import Shared
 
 RIVAL = "rival.json"
 """A ``jcw_core.run.records.Front``."""
@@ -24,8 +28,13 @@ _BATCHES = 10
 class RivalOptions:
     """``[rival]``."""
 
-    method: Literal["uniform", "autoslim", "halp", "fast-sparse"] = option("uniform", help="what chooses")
+    method: Literal["uniform", "autoslim", "halp", "fast-sparse", "dmcp", "amc"] = option(
+        "uniform", help="what chooses"
+    )
     budgets_ms: tuple[float, ...] = option((), above=0.0, help="latencies to stay within")
+    evaluations: int = option(
+        192, low=1, help="amc: episodes, and dmcp: steps, for all budgets together; others end by themselves"
+    )
 
 
 class RivalStage:
@@ -59,6 +68,9 @@ class RivalStage:
             lambda rows: latency.evaluate(run.space, rows),
             lambda rows: error.evaluate(run.space, rows),
             lambda: _saliencies(run),
+            lambda: _shared(run),
+            asked.evaluations,
+            int(run.rng("rival", "choice").integers(2**31)),
         )
         budgets = sorted(asked.budgets_ms)
         rows = RIVALS[asked.method].choose(setting, budgets)
@@ -87,14 +99,33 @@ def _saliencies(run: Run) -> Mapping[str, np.ndarray]:
     """Of the supernet's channels, on training images."""
     from jcw_core.supernet.calibration import recalibrate
     from jcw_core.supernet.options import SupernetOptions
-    from jcw_core.supernet.sharing import load_supernet
     from jcw_core.training.batches import EVALUATED, FixedImages
-    from jcw_core.training.module import Slimmable
     from jcw_rivals.saliency import saliencies
 
-    module = Slimmable(run.network, run.rng("rival"))
-    load_supernet(run, module)
+    module = _supernet(run)
     arithmetic = run.options(SupernetOptions).arithmetic
     images = FixedImages.drawn(run.dataset("train"), _BATCHES * EVALUATED, run.rng("rival"), arithmetic)
     recalibrate(module, (batch for batch, _ in images))
     return saliencies(module, images)
+
+
+def _shared(run: Run) -> Shared:
+    """The supernet, and the images that it was trained on."""
+    from jcw_core.supernet.options import SupernetOptions
+    from jcw_core.training.batches import TrainingImages
+    from jcw_rivals.setting import Shared, endless
+
+    options = run.options(SupernetOptions)
+    images = TrainingImages(
+        run.dataset("train"), options.augmentation, options.arithmetic, run.recipe.run.workers
+    )
+    return Shared(_supernet(run), endless(images, options.batch_size, run.rng("rival", "batches")))
+
+
+def _supernet(run: Run) -> Slimmable:
+    from jcw_core.supernet.sharing import load_supernet
+    from jcw_core.training.module import Slimmable
+
+    module = Slimmable(run.network, run.rng("rival"))
+    load_supernet(run, module)
+    return module
