@@ -241,6 +241,7 @@ def test_an_error_names_the_page_that_explains_it(
 
 
 def test_a_network_that_a_recipe_cannot_have_is_explained_by_its_own_page(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="what trains is asked for torch first")
     (tmp_path / "net.json").write_text("{}")
     recipe = WORKS.replace('backbone = "resnet18"\nwidth = 0.25', 'file = "net.json"')
     (tmp_path / "recipe.toml").write_text(recipe)

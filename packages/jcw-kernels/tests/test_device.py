@@ -81,8 +81,8 @@ def test_layers_have_the_density_that_was_asked_for(program: str, tmp_path: Path
 def test_the_same_layers_are_timed_in_int8_as_here(
     program: str, isa: str, rng: np.random.Generator, tmp_path: Path
 ) -> None:
-    many = LayerProblem("conv2d", 64, 6, 6, 8, density=0.25)
-    problems = [*PROBLEMS, many, replace(many, density=0.2)]
+    many = LayerProblem("conv2d", 64, 6, 6, 8, density=0.125)
+    problems = [*PROBLEMS, many, replace(many, density=0.1)]
     options = ["--precision", "int8", "--isa", isa, "--visit-ms", 0.01]
     about, timed = answer(program, "layers", layer_file(tmp_path / "layers", *problems), *options)
     assert all(seconds > 0 for seconds in timed["seconds"])

@@ -16,6 +16,7 @@ if importlib.util.find_spec("torch") is None:
         "test_batches.py",
         "test_convolutions.py",
         "test_distance.py",
+        "test_joined.py",
         "test_memory.py",
         "test_ranks.py",
         "test_supernet_copies.py",
