@@ -18,6 +18,7 @@ from jcw_core.files import write_json
 from jcw_core.network.architecture import Architecture
 from jcw_core.protocols import DeviceInfo
 from jcw_core.run.records import (
+    BASELINE,
     Candidate,
     ChosenModel,
     Evaluation,
@@ -112,6 +113,17 @@ def test_exports_of_another_shape_name_the_model(tmp_path: Path, files: object) 
     write_json(path, {"format": "jcw-exports/1", "models": {"m1": files}})
     with pytest.raises(FormatError, match=r"exports\.json: models\['m1'\] is"):
         read_exports(path)
+
+
+def test_models_stand_in_the_order_in_which_reports_tell_of_them(tmp_path: Path) -> None:
+    """They are trained in another one, the slowest first."""
+    made = [
+        replace(MODEL, id=name, predicted_latency_ms=ms)
+        for name, ms in (("slow", 3.0), ("fast", 1.0), (BASELINE, 5.0), ("untimed", None))
+    ]
+    ChosenModel.write_all(tmp_path / "index.json", made)
+    found = [model.id for model in ChosenModel.read_all(tmp_path / "index.json")]
+    assert found == [BASELINE, "untimed", "fast", "slow"]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class ChosenModel:
 
     @staticmethod
     def write_all(path: Path, models: Sequence[ChosenModel]) -> None:
-        """Write ``models/index.json``."""
+        """Write ``models/index.json``: the dense network first, then by rising predicted latency."""
         rows = [
             {
                 "id": m.id,
@@ -60,7 +60,7 @@ class ChosenModel:
                 "kept_weights": m.kept_weights,
                 "weights": m.weights,
             }
-            for m in models
+            for m in sorted(models, key=lambda m: (m.id != BASELINE, m.predicted_latency_ms or 0.0))
         ]
         write_json(path, {"format": ChosenModel.FORMAT, "models": rows})
 
