@@ -37,8 +37,8 @@ class Settings:
         validation: of these, those on which searches estimate errors; the rest evaluates fronts again.
         calibration: training images that set the batch-norm statistics of an estimate.
         supernet: training of the shared weights.
-        draws: what each of its steps trains. Of one random sub-network a step, the whole one is estimated to be worse than
-            some that it contains, so that searches hand over nothing of the slower half; sandwiches rank it first.
+        draws: what each of its steps trains. Sandwiches rank networks better than one random sub-network a step does: of
+            seven that were trained, Kendall's tau was .90 and .71.
         population: architectures that a search evaluates in a generation.
         generations: how many follow the first.
         rough_images: validation images, and as many for calibration, of the comparison of selections.
