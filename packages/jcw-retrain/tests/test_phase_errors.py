@@ -63,7 +63,7 @@ def test_a_run_keeps_them_and_the_report_has_a_row_for_each_model(tmp_path: Path
     data = PhasesSection().data(context)
     assert data is not None
     assert (data["images"], data["are_trained_on"]) == (5, True)
-    assert list(data["models"]) == ["baseline", "m3", "m2", "m1"]
+    assert list(data["models"]) == ["baseline", "m1", "m2", "m3"]
     assert tuple(data["models"]["m2"]) == ("search", *PHASES)
     assert tuple(data["models"]["baseline"]) == PHASES
     Evaluation(dict.fromkeys(data["models"], ModelScore(0.123, 50))).write(context.path(EVALUATION))

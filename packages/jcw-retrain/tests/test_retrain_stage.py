@@ -69,7 +69,7 @@ def test_models_are_what_their_architecture_says(tmp_path: Path) -> None:
     run(context, until="export")
     models = {m.id: m for m in ChosenModel.read_all(context.path(MODELS))}
     assert [(m.id, m.requested_latency_ms, m.search_error) for m in models.values()] == [
-        (BASELINE, None, None), ("m3", 4.0, 0.1), ("m2", 2.5, 0.3), ("m1", 1.0, 0.5),
+        (BASELINE, None, None), ("m1", 1.0, 0.5), ("m2", 2.5, 0.3), ("m3", 4.0, 0.1),
     ]  # fmt: skip
     assert [models[f"m{n}"].architecture for n in (1, 2, 3)] == [NARROW, SMALL, MIDDLE]
     exports = read_exports(context.path(EXPORTS))

@@ -34,4 +34,6 @@ def implementation(module: str) -> Any:
 
 
 def _missing(package: str) -> PluginError:
-    return PluginError(f"{package} is not installed, and training needs it; pip install 'jcw-core[supernet]'")
+    return PluginError(
+        f"{package} is not installed, and training needs it; pip install 'jcw-core[supernet]'", see=""
+    )
