@@ -160,6 +160,15 @@ PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, 
   return packed;
 }
 
+std::vector<std::pair<std::int32_t, int>> reachable_taps(const Unit& unit, const Address& address) {
+  std::vector<std::pair<std::int32_t, int>> found;
+  for (int tap = 0; tap < unit.taps(); ++tap) {
+    const std::int32_t offset = address(0, tap / unit.kernel.x, tap % unit.kernel.x);
+    if (offset != kNowhere) found.emplace_back(offset, tap);
+  }
+  return found;
+}
+
 namespace {
 
 // The taps of all products of a depthwise convolution, and where these begin.
@@ -169,20 +178,11 @@ struct Slots {
 };
 constexpr int kNoTap = -1;
 
-// By rising offset.
-std::vector<std::pair<std::int32_t, int>> reachable(const Unit& unit, const Address& address) {
-  std::vector<std::pair<std::int32_t, int>> found;
-  for (int tap = 0; tap < unit.taps(); ++tap) {
-    const std::int32_t offset = address(0, tap / unit.kernel.x, tap % unit.kernel.x);
-    if (offset != kNowhere) found.emplace_back(offset, tap);
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
 Slots slots_of(const Unit& unit, std::size_t inputs, const Address& address) {
   Slots slots;
-  for (const auto& [offset, tap] : reachable(unit, address)) {
+  auto taps = reachable_taps(unit, address);
+  std::sort(taps.begin(), taps.end());
+  for (const auto& [offset, tap] : taps) {
     const std::int64_t ahead = slots.offsets.empty() ? INT64_MAX : std::int64_t{offset} - slots.offsets.back();
     if (ahead >= static_cast<std::int64_t>(inputs)) {
       slots.offsets.push_back(offset);

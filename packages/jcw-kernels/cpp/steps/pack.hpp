@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "model/half.hpp"
@@ -15,6 +16,9 @@ inline constexpr std::int32_t kNowhere = INT32_MIN;
 // Address of the pixels that input (channel, tap_y, tap_x) multiplies, relative to the output pixel's;
 // kNowhere when that tap only ever meets padding.
 using Address = std::function<std::int32_t(int channel, int tap_y, int tap_x)>;
+
+// Taps of one plane that can meet a real pixel, in order, after their offsets.
+std::vector<std::pair<std::int32_t, int>> reachable_taps(const Unit& unit, const Address& address);
 
 struct Packed {
   std::vector<std::int32_t> offsets, starts, dense_starts;

@@ -19,18 +19,6 @@ struct State {
   void run(Range extent, Range channels) const { kernel(call, extent.begin, extent.end, channels.begin, channels.end); }
 };
 
-// Kernel taps that can meet a real pixel, with their offsets.
-std::vector<int> reachable_taps(const Unit& unit, const Address& address, std::vector<std::int32_t>& offsets) {
-  std::vector<int> taps;
-  for (int tap = 0; tap < unit.taps(); ++tap) {
-    const std::int32_t offset = address(0, tap / unit.kernel.x, tap % unit.kernel.x);
-    if (offset == kNowhere) continue;
-    offsets.push_back(offset);
-    taps.push_back(tap);
-  }
-  return taps;
-}
-
 std::vector<float> weights_of(const Unit& unit, const std::vector<int>& taps) {
   std::vector<float> weights;
   for (int channel = 0; channel < unit.out.channels; ++channel)
@@ -72,7 +60,11 @@ void set_taps(const Binder& binder, const Operation& o, const Layout& in, State&
     std::iota(taps.begin(), taps.end(), 0);
     check_reach(unit, in, binder.tensor(o.write).layout.row);
   } else {
-    taps = reachable_taps(unit, binder.address(o, in), state.offsets);
+    taps.clear();
+    for (const auto& [offset, tap] : reachable_taps(unit, binder.address(o, in))) {
+      state.offsets.push_back(offset);
+      taps.push_back(tap);
+    }
     binder.check_reach(o, state.offsets, 0);
     binder.check_reach(o, state.offsets, std::int64_t{unit.out.channels - 1} * static_cast<std::int64_t>(o.phases.size()));
     state.kernel = binder.kernels().windowed;
