@@ -14,6 +14,7 @@ from torch.cuda import OutOfMemoryError
 from jcw_core.network.graph import Network
 from jcw_core.shown import roughly
 from jcw_core.training.accelerator import scoring_within_memory
+from jcw_core.training.batches import laid_out
 from jcw_core.training.execution import BatchNorm, execute
 from jcw_core.training.module import Slimmable
 from jcw_core.training.options import Arithmetic
@@ -50,10 +51,7 @@ def seconds_per_image(network: Network, arithmetic: Arithmetic, count: int) -> f
 def _seconds_of(network: Network, arithmetic: Arithmetic, count: int) -> float:
     """Of a step of ``count`` images."""
     module = Slimmable(network, np.random.default_rng(0)).to(arithmetic.device)
-    layout = torch.channels_last if arithmetic.channels_last else torch.contiguous_format
-    images = torch.zeros(count, *network.input_shape, device=arithmetic.device).contiguous(
-        memory_format=layout
-    )
+    images = laid_out(torch.zeros(count, *network.input_shape, device=arithmetic.device), arithmetic)
     taken = []
     for _ in range(3):
         began = time.perf_counter()
