@@ -3,7 +3,7 @@
 
 #include "table.inl"
 #include "convolve_rows.inl"
-#include "quantized.inl"
+#include "quantized_table.inl"
 #include "winograd.inl"
 
 namespace {

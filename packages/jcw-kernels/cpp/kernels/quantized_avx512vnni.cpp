@@ -11,7 +11,7 @@ using Isa = Avx512;
 
 // The traits come first: everything below is written in terms of Isa.
 #include "activation.inl"
-#include "quantized.inl"
+#include "quantized_table.inl"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "traits_avx2.hpp"
 // The traits come first: everything below is written in terms of Isa.
 #include "activation.inl"
-#include "quantized.inl"
+#include "quantized_table.inl"
 
 namespace {
 
