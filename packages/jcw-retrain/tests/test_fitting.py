@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -16,7 +17,7 @@ from jcw_core.network.model import Model
 from jcw_core.network.shrink import Weights, shrink, shrink_weights
 from jcw_core.network.weight_groups import density_mask
 from jcw_core.training import checkpoint
-from jcw_core.training.batches import FixedImages, TrainingImages
+from jcw_core.training.batches import Batch, FixedImages, TrainingImages
 from jcw_core.training.loop import Method, Training
 from jcw_core.training.module import Slimmable
 from jcw_core.training.options import Arithmetic, Augmentation, TrainingOptions
@@ -33,6 +34,29 @@ FINETUNE = replace(PRETRAIN, lr=0.01)
 CALIBRATION = FixedImages(Stripes(160), np.arange(100), 128, Arithmetic())
 
 
+def fitting_of(
+    folder: Path,
+    phases: Phases,
+    architecture: Architecture = SMALL,
+    initial: Weights | None = None,
+    probe: Sequence[Batch] = (),
+) -> Fitting:
+    return Fitting(
+        network=network(),
+        architecture=architecture,
+        initial=initial,
+        images=TrainingImages(Stripes(160), Augmentation(), Arithmetic()),
+        calibration=CALIBRATION,
+        phases=phases,
+        arithmetic=Arithmetic(),
+        rng=lambda phase, epoch=0: np.random.default_rng([len(phase), epoch]),
+        folder=folder,
+        report=lambda done, detail: None,
+        stop=Event(),
+        probe=probe,
+    )
+
+
 def fit(
     folder: Path,
     architecture: Architecture = SMALL,
@@ -40,23 +64,7 @@ def fit(
     phases: Phases = Phases(PRETRAIN, ADMM, FINETUNE, 0.5),  # noqa: B008  frozen
     initial: Weights | None = None,
 ) -> Model:
-    return (
-        Fitting(
-            network=network(),
-            architecture=architecture,
-            initial=initial,
-            images=TrainingImages(Stripes(160), Augmentation(), Arithmetic()),
-            calibration=CALIBRATION,
-            phases=phases,
-            arithmetic=Arithmetic(),
-            rng=lambda phase, epoch=0: np.random.default_rng([len(phase), epoch]),
-            folder=folder,
-            report=lambda done, detail: None,
-            stop=Event(),
-        )
-        .run()
-        .model
-    )
+    return fitting_of(folder, phases, architecture, initial).run().model
 
 
 WHOLE = Architecture({}, {})

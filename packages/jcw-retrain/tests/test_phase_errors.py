@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 import pytest
-from retrain_samples import SMALL, Stripes, network, open_run
-from test_fitting import ADMM, CALIBRATION, FINETUNE, PRETRAIN
+from retrain_samples import Stripes, open_run
+from test_fitting import ADMM, FINETUNE, PRETRAIN, fitting_of
 
 from jcw_core.errors import FormatError
 from jcw_core.run.pipeline import run
 from jcw_core.run.records import EVALUATION, Evaluation, ModelScore
 from jcw_core.supernet.evaluation import score_network
-from jcw_core.training.batches import FixedImages, TrainingImages
+from jcw_core.training.batches import FixedImages
 from jcw_core.training.module import Slimmable
-from jcw_core.training.options import Arithmetic, Augmentation
+from jcw_core.training.options import Arithmetic
 from jcw_retrain import jobs
-from jcw_retrain.fitting import Fitted, Fitting
+from jcw_retrain.fitting import Fitted
 from jcw_retrain.jobs import probe_of
 from jcw_retrain.options import Phases
 from jcw_retrain.phase_errors import PhaseErrors, PhasesSection, phase_errors_of
@@ -28,20 +27,7 @@ PROBE = FixedImages(Stripes(160), np.arange(100, 160), 32, Arithmetic())
 
 
 def fitted(folder: Path, phases: Phases, *, is_probed: bool = True) -> Fitted:
-    return Fitting(
-        network=network(),
-        architecture=SMALL,
-        initial=None,
-        images=TrainingImages(Stripes(160), Augmentation(), Arithmetic()),
-        calibration=CALIBRATION,
-        phases=phases,
-        arithmetic=Arithmetic(),
-        rng=lambda phase, epoch=0: np.random.default_rng([len(phase), epoch]),
-        folder=folder,
-        report=lambda done, detail: None,
-        stop=Event(),
-        probe=PROBE if is_probed else (),
-    ).run()
+    return fitting_of(folder, phases, probe=PROBE if is_probed else ()).run()
 
 
 def test_the_last_error_is_that_of_the_model_and_scoring_changes_no_bit(tmp_path: Path) -> None:
