@@ -192,7 +192,8 @@ def test_the_report_keeps_its_contract(measured: Path) -> None:
     assert report["made"]["seconds"].keys() >= {"profile", "search", "retrain", "measure", "evaluate"}
     assert report["layer_times"]["kind"] == "measured"
     assert {"generations", "population", "evaluated", "hypervolume"} <= report["search"].keys()
-    assert set(report["uniform"]) == {"channels", "weights", "both"}
+    # Those cut in one way alone may all be slower than the front, by latencies of this machine.
+    assert {"both"} <= set(report["uniform"]) <= {"channels", "weights", "both"}
     assert report["phases"]["models"].keys() == report["admm"].keys() | {"baseline"}
     assert (report["network"], report["dataset"]) == ("resnet18", "image_folder")
     # As many as were asked for, unless latencies of this machine leave fewer that are best for theirs.
