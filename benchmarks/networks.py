@@ -6,7 +6,7 @@ interleaved: in each round every runtime times every density of a network once, 
 keeps what it has of other processors, instruction sets and batches.
 
     python benchmarks/networks.py --peers /path/to/a/venv/bin/python --out docs/results/networks.json
-    JCW_ISA=avx2 python benchmarks/networks.py ...    # our own engine; nothing holds all peers to it
+    python benchmarks/networks.py --avx2 ...    # as on a processor that ends there, for us and all peers
     python benchmarks/networks.py --precisions float32 float16 int8 ...    # where a processor has FP16
     python benchmarks/networks.py --batch 8 --cores 0 1 --precisions float32 --out docs/results/batches.json ...
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from avx2_only import avx2_only
 from harness import Row, command_line, machine, system, versions, write
 from networks_figure import details, draw, summary
 from numpy.typing import NDArray
@@ -202,8 +204,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--input-size", type=int, default=224)
     parser.add_argument("--batch", type=int, default=1, help="images of a run")
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="pin to these; one thread on each")
-    parser.add_argument(
+    lesser = parser.add_mutually_exclusive_group()
+    lesser.add_argument(
         "--without-amx", action="store_true", help="as on a processor that has none, which other runtimes use"
+    )
+    lesser.add_argument(
+        "--avx2", action="store_true", help="as on a processor without AVX-512, VNNI and AMX; needs cc"
     )
     parser.add_argument("--peers", default=sys.executable, help="the Python that has the other runtimes")
     return parser.parse_args()
@@ -214,15 +220,18 @@ def main() -> None:
     args = arguments()
     if args.without_amx:
         forbid_amx()
-    rows = [
-        row
-        for name in args.networks
-        for row in measure(BACKBONES[name].build(input_size=args.input_size), args)
-    ]
+    with tempfile.TemporaryDirectory() as folder:
+        if args.avx2:
+            os.environ |= avx2_only(Path(folder))
+        rows = [
+            row
+            for name in args.networks
+            for row in measure(BACKBONES[name].build(input_size=args.input_size), args)
+        ]
     comparisons = compare(rows)
     means = {name: geometric_mean(comparisons, name) for name in args.precisions}
     run: Row = {
-        "machine": machine(isa=chosen_isa(), system=system())
+        "machine": machine(isa=chosen_isa("avx2" if args.avx2 else ""), system=system())
         | ({"amx": False} if args.without_amx else {})
         | ({"batch": args.batch} if args.batch > 1 else {}),
         "versions": versions() | {row["runtime"]: row["version"] for row in rows},

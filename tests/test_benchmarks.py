@@ -5,8 +5,11 @@ import importlib
 import itertools
 import json
 import platform
+import shutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,6 +79,31 @@ def test_amx_can_be_refused_and_nothing_else():
     command = [sys.executable, "-c", ASKS_FOR_AMX]
     done = subprocess.run(command, cwd=BENCHMARKS, check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["-1", str(errno.EPERM), "1"]
+
+
+SEES_AVX2 = """
+import os, subprocess, sys
+from pathlib import Path
+from avx2_only import avx2_only
+os.environ |= avx2_only(Path(sys.argv[1]))
+asked = "import jcw_kernels, threading; threading.Thread(target=lambda: print(jcw_kernels.chosen_isa())).start()"
+subprocess.run([sys.executable, "-c", asked], check=True)
+fault = "import ctypes; ctypes.string_at(0)"
+print(subprocess.run([sys.executable, "-c", fault]).returncode)
+"""
+
+
+def can_hide_instructions() -> bool:
+    """Whether CPUID can be made to fault here, by a compiler that is here."""
+    flags = Path("/proc/cpuinfo")
+    return shutil.which("cc") is not None and flags.is_file() and "cpuid_fault" in flags.read_text()
+
+
+@pytest.mark.skipif(not can_hide_instructions(), reason="this processor or system cannot let CPUID fault")
+def test_instructions_after_avx2_can_be_hidden_and_other_faults_stay(tmp_path):
+    command = [sys.executable, "-c", SEES_AVX2, str(tmp_path)]
+    done = subprocess.run(command, cwd=BENCHMARKS, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["avx2", str(-signal.SIGSEGV)]
 
 
 STUB_OF_JCW = """
