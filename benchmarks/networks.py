@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from avx2_only import avx2_only
+from avx2_only import Avx2Only
 from harness import Row, command_line, machine, system, versions, write
 from networks_figure import details, draw, summary
 from numpy.typing import NDArray
@@ -84,6 +83,7 @@ def write_rounded(exact: Path, pixels: NDArray[np.float32], path: Path) -> None:
 def measure(network: Network, args: argparse.Namespace) -> Iterator[Row]:
     """The rows of one network."""
     with tempfile.TemporaryDirectory() as name:
+        only = Avx2Only(Path(name)) if args.avx2 else None
         image, files = write_models(network, Path(name), args.precisions, args.batch)
         workers: dict[tuple[str, str], Worker] = {}
         for precision, runtime in itertools.product(args.precisions, LOADERS):
@@ -92,7 +92,8 @@ def measure(network: Network, args: argparse.Namespace) -> Iterator[Row]:
             ours = runtime == OURS
             python = sys.executable if ours else args.peers
             models = files[precision, ".jcw" if ours else ".onnx"]
-            worker = start(runtime, precision, args.cores, image, models, python)
+            environment = only.environment(runtime) if only else {}
+            worker = start(runtime, precision, args.cores, image, models, python, environment)
             if isinstance(worker, Worker):
                 workers[runtime, precision] = worker
             else:
@@ -220,14 +221,11 @@ def main() -> None:
     args = arguments()
     if args.without_amx:
         forbid_amx()
-    with tempfile.TemporaryDirectory() as folder:
-        if args.avx2:
-            os.environ |= avx2_only(Path(folder))
-        rows = [
-            row
-            for name in args.networks
-            for row in measure(BACKBONES[name].build(input_size=args.input_size), args)
-        ]
+    rows = [
+        row
+        for name in args.networks
+        for row in measure(BACKBONES[name].build(input_size=args.input_size), args)
+    ]
     comparisons = compare(rows)
     means = {name: geometric_mean(comparisons, name) for name in args.precisions}
     run: Row = {

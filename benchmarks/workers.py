@@ -56,7 +56,13 @@ def _answer(process: subprocess.Popen[str]) -> Mapping[str, Any]:
 
 
 def start(
-    name: str, precision: str, cores: Sequence[int], image: Path, models: Sequence[Path], python: str
+    name: str,
+    precision: str,
+    cores: Sequence[int],
+    image: Path,
+    models: Sequence[Path],
+    python: str,
+    environment: Mapping[str, str],
 ) -> Worker | str:
     """A worker with its models loaded, or why there is none."""
     script = Path(__file__).with_name("runtimes.py")
@@ -67,7 +73,7 @@ def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=os.environ | QUIET,
+        env=os.environ | QUIET | environment,
     )
     answer = _answer(process)
     if "error" in answer:

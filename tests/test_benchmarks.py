@@ -84,8 +84,8 @@ def test_amx_can_be_refused_and_nothing_else():
 SEES_AVX2 = """
 import os, subprocess, sys
 from pathlib import Path
-from avx2_only import avx2_only
-os.environ |= avx2_only(Path(sys.argv[1]))
+from avx2_only import Avx2Only
+os.environ |= Avx2Only(Path(sys.argv[1])).environment("jcw")
 asked = "import jcw_kernels, threading; threading.Thread(target=lambda: print(jcw_kernels.chosen_isa())).start()"
 subprocess.run([sys.executable, "-c", asked], check=True)
 fault = "import ctypes; ctypes.string_at(0)"
