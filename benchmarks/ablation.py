@@ -13,8 +13,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 
 from ablation_figure import draw, summary
 from ablation_models import Models
@@ -65,37 +66,53 @@ class Ablation:
         return Rows(self._out, self._work, self.head, inputs)
 
     def pieces(self) -> Iterator[Piece]:
-        """In the order of their weight for the paper's claims: a network and a seed after the other."""
+        """In the order of their weight for the paper's claims: of a network all searches, then what is trained of them."""
         for world in self.worlds:
             name = world.settings.network
             yield Piece(f"{name}-table", partial(self._no_table, world), partial(world.profile, self._quick))
             yield self._row_of(world, "layers", partial(layer_latencies, world))
         for world in self.worlds:
-            for seed in range(self._seeds):
-                yield from self._of_seed(world, seed)
+            seeds = range(self._seeds)
+            for seed in seeds:
+                yield self._supernet(world, seed)
+                yield from self._searches(world, seed)
+            for seed in seeds:
+                yield from self._trainings(world, seed)
 
-    def _of_seed(self, world: World, seed: int) -> Iterator[Piece]:
-        path = world.folder(seed) / f"supernet-{world.settings.supernet.epochs}.done"
-        needed = [self._search(world, seed, one) for one in (*VARIANTS, *SPREADS, *OTHERS)]
-        if seed == 0:
-            needed.append(self._row_of(world, "fidelity", partial(fidelity_sample, world, seed), seed))
+    def _supernet(self, world: World, seed: int) -> Piece:
+        path = self._shared(world, seed)
 
         def made() -> None:
             supernet(world, seed)
             path.touch()
 
-        yield Piece(
-            f"{world.settings.network}-{seed}-supernet",
-            lambda: not path.is_file() and any(piece.missing() for piece in needed),
-            made,
-        )
+        def missing() -> bool:
+            wanted = (*self._searches(world, seed), *self._trainings(world, seed))
+            return not path.is_file() and any(piece.missing() for piece in wanted)
+
+        return Piece(f"{world.settings.network}-{seed}-supernet", missing, made)
+
+    @staticmethod
+    def _shared(world: World, seed: int) -> Path:
+        """Is there when the shared weights are."""
+        return world.folder(seed) / f"supernet-{world.settings.supernet.epochs}.done"
+
+    def _searches(self, world: World, seed: int) -> Iterator[Piece]:
         yield self._row_of(world, "dense", partial(self._dense, world), seed)
-        variants, rest = needed[: len(VARIANTS)], needed[len(VARIANTS) :]
-        yield from variants
+        for search in (*VARIANTS, *SPREADS, *OTHERS):
+            yield self._search(world, seed, search)
+        if seed == 0:
+            fidelity = self._row_of(world, "fidelity", partial(fidelity_sample, world, seed), seed)
+            yield replace(fidelity, ready=partial(self._can_search, world, seed))
+
+    def _trainings(self, world: World, seed: int) -> Iterator[Piece]:
+        for piece in self._all_trainings(world, seed):
+            yield replace(piece, ready=self._shared(world, seed).is_file)
+
+    def _all_trainings(self, world: World, seed: int) -> Iterator[Piece]:
         yield from self._models(world, seed, "dense", Search("dense", ""))
         for search in VARIANTS:
             yield from self._models(world, seed, "search", search)
-        yield from rest
         if seed == 0:
             # Further seeds of these would take as long as all others together.
             yield from self._models(world, seed, "fidelity", None)
@@ -108,8 +125,11 @@ class Ablation:
             f"{world.settings.network}-{seed}-{wanted.variant}-{wanted.selection}-{wanted.schedule}",
             lambda: self.rows.find(**key) is None,
             lambda: self.rows.put(searched(world, seed, wanted)),
-            partial(self._has_table, world),
+            partial(self._can_search, world, seed),
         )
+
+    def _can_search(self, world: World, seed: int) -> bool:
+        return self._has_table(world) and self._shared(world, seed).is_file()
 
     def _row_of(self, world: World, kind: str, make: Callable[[], Row], seed: int = 0) -> Piece:
         key = {"kind": kind, "network": world.settings.network, "seed": seed}
