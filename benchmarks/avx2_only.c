@@ -1,11 +1,13 @@
 /* Preloaded into a process (LD_PRELOAD), lets it see a processor that ends at AVX2.
 
    Linux lets the instruction CPUID fault in a thread and those that it starts (man 2 arch_prctl, ARCH_SET_CPUID), where the
-   processor can. The fault is answered with what CPUID says, less what came after AVX2 and FMA. */
+   processor can. The fault is answered with what CPUID says, less what came after AVX2 and FMA. Who wants to hear of faults
+   (DeepSparse does) hears of all others. */
 
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <cpuid.h>
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,14 +43,24 @@ static struct answer lesser(unsigned leaf, unsigned part) {
   return a;
 }
 
+typedef int set_action(int, const struct sigaction *, struct sigaction *);
+
+static set_action *real_sigaction;
+static struct sigaction others; /* of those who handle faults as well */
+
+static void pass_on(int number, siginfo_t *info, void *context) {
+  if (others.sa_flags & SA_SIGINFO)
+    others.sa_sigaction(number, info, context);
+  else if (others.sa_handler == SIG_DFL || others.sa_handler == SIG_IGN)
+    real_sigaction(number, &others, NULL); /* the fault comes again */
+  else
+    others.sa_handler(number);
+}
+
 static void answer(int number, siginfo_t *info, void *context) {
-  (void)info;
   greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
   const unsigned char *instruction = (const unsigned char *)registers[REG_RIP];
-  if (instruction[0] != 0x0f || instruction[1] != 0xa2) {
-    signal(number, SIG_DFL); /* a fault of another kind, which comes again */
-    return;
-  }
+  if (info->si_addr || instruction[0] != 0x0f || instruction[1] != 0xa2) return pass_on(number, info, context);
   let_fault(0);
   const struct answer found = lesser((unsigned)registers[REG_RAX], (unsigned)registers[REG_RCX]);
   let_fault(1);
@@ -59,10 +71,25 @@ static void answer(int number, siginfo_t *info, void *context) {
   registers[REG_RIP] += 2;
 }
 
+static void find(void) {
+  if (!real_sigaction) real_sigaction = (set_action *)dlsym(RTLD_NEXT, "sigaction");
+}
+
+/* In place of the C library's. */
+int sigaction(int number, const struct sigaction *wanted, struct sigaction *before) {
+  find();
+  if (number != SIGSEGV) return real_sigaction(number, wanted, before);
+  const struct sigaction now = others;
+  if (wanted) others = *wanted;
+  if (before) *before = now;
+  return 0;
+}
+
 __attribute__((constructor)) static void begin(void) {
   struct sigaction action = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
   sigemptyset(&action.sa_mask);
-  if (sigaction(SIGSEGV, &action, NULL) || let_fault(1)) {
+  find();
+  if (real_sigaction(SIGSEGV, &action, &others) || let_fault(1)) {
     perror("CPUID cannot be made to fault here");
     _exit(1);
   }

@@ -8,24 +8,18 @@ from pathlib import Path
 SOURCE = Path(__file__).with_suffix(".c")
 
 
-class Avx2Only:
-    """What hides the rest of a processor from runtimes.
-
-    Args:
-        folder: for what is compiled.
+def avx2_only(folder: Path) -> dict[str, str]:
+    """Compile what is to be preloaded into ``folder``, and return the environment that preloads it.
 
     Raises:
         OSError: there is no C compiler, or CPUID cannot be made to fault here.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self._library = folder / "avx2_only.so"
-        try:
-            subprocess.run(["cc", "-O1", "-shared", "-fPIC", SOURCE, "-o", self._library], check=True)
-            subprocess.run(["true"], env=self.environment("true"), check=True)
-        except subprocess.CalledProcessError as error:
-            raise OSError(f"no processor with AVX2 alone can be had here: {error}") from None
-
-    def environment(self, runtime: str) -> dict[str, str]:
-        """In which a runtime is to be started. DeepSparse ends when CPUID faults, and has a switch of its own."""
-        return {"NM_ARCH": "avx2"} if runtime == "deepsparse" else {"LD_PRELOAD": str(self._library)}
+    library = folder / "avx2_only.so"
+    # DeepSparse asks for its instruction set by a program that is linked statically, which nothing can be preloaded into.
+    environment = {"LD_PRELOAD": str(library), "NM_ARCH": "avx2"}
+    try:
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", SOURCE, "-o", library], check=True)
+        subprocess.run(["true"], env=environment, check=True)
+    except subprocess.CalledProcessError as error:
+        raise OSError(f"no processor with AVX2 alone can be had here: {error}") from None
+    return environment

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from avx2_only import Avx2Only
+from avx2_only import avx2_only
 from harness import Row, command_line, machine, system, versions, write
 from networks_figure import details, draw, summary
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ def write_rounded(exact: Path, pixels: NDArray[np.float32], path: Path) -> None:
 def measure(network: Network, args: argparse.Namespace) -> Iterator[Row]:
     """The rows of one network."""
     with tempfile.TemporaryDirectory() as name:
-        only = Avx2Only(Path(name)) if args.avx2 else None
+        environment = avx2_only(Path(name)) if args.avx2 else {}
         image, files = write_models(network, Path(name), args.precisions, args.batch)
         workers: dict[tuple[str, str], Worker] = {}
         for precision, runtime in itertools.product(args.precisions, LOADERS):
@@ -92,7 +92,6 @@ def measure(network: Network, args: argparse.Namespace) -> Iterator[Row]:
             ours = runtime == OURS
             python = sys.executable if ours else args.peers
             models = files[precision, ".jcw" if ours else ".onnx"]
-            environment = only.environment(runtime) if only else {}
             worker = start(runtime, precision, args.cores, image, models, python, environment)
             if isinstance(worker, Worker):
                 workers[runtime, precision] = worker

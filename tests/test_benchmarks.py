@@ -84,12 +84,14 @@ def test_amx_can_be_refused_and_nothing_else():
 SEES_AVX2 = """
 import os, subprocess, sys
 from pathlib import Path
-from avx2_only import Avx2Only
-os.environ |= Avx2Only(Path(sys.argv[1])).environment("jcw")
+from avx2_only import avx2_only
+os.environ |= avx2_only(Path(sys.argv[1]))
 asked = "import jcw_kernels, threading; threading.Thread(target=lambda: print(jcw_kernels.chosen_isa())).start()"
 subprocess.run([sys.executable, "-c", asked], check=True)
-fault = "import ctypes; ctypes.string_at(0)"
-print(subprocess.run([sys.executable, "-c", fault]).returncode)
+for handler in ("", "import faulthandler; faulthandler.enable(); "):
+    fault = handler + "import ctypes; ctypes.string_at(0)"
+    done = subprocess.run([sys.executable, "-c", fault], capture_output=True, text=True)
+    print(done.returncode, done.stderr.startswith("Fatal Python error"))
 """
 
 
@@ -103,7 +105,8 @@ def can_hide_instructions() -> bool:
 def test_instructions_after_avx2_can_be_hidden_and_other_faults_stay(tmp_path):
     command = [sys.executable, "-c", SEES_AVX2, str(tmp_path)]
     done = subprocess.run(command, cwd=BENCHMARKS, check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["avx2", str(-signal.SIGSEGV)]
+    died = str(-signal.SIGSEGV)
+    assert done.stdout.split() == ["avx2", died, "False", died, "True"]
 
 
 STUB_OF_JCW = """
