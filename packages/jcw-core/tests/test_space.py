@@ -21,7 +21,7 @@ from jcw_core.network.operations import CONVOLUTIONS
 from jcw_core.network.shrink import shrink
 from jcw_core.space.bounds import Bound, BoundError
 from jcw_core.space.space import SearchSpace, Variable, is_prunable, prunable_layers
-from jcw_core.space.whole import fixed_layers, layers_of, unpruned_layers
+from jcw_core.space.whole import fixed_layers, layers_of, unpruned_layers, with_pruned_first
 
 SHARES = st.floats(0.01, 1)
 
@@ -164,6 +164,18 @@ def test_prunable_layers_are_ungrouped_ones_after_the_first(network) -> None:
         expected = node.op in ("conv2d", "linear") and not grouped and not first
         assert is_prunable(network, node) == expected
         assert (node.name in prunable_layers(network)) == expected
+
+
+@given(networks())
+def test_first_convolutions_are_pruned_where_that_is_asked_for(network) -> None:
+    asked = with_pruned_first(network)
+    for node in network:
+        grouped = node.op == "conv2d" and node.attributes["groups"] != 1
+        assert is_prunable(asked, asked[node.name]) == (node.op in ("conv2d", "linear") and not grouped)
+    assert asked.shapes == network.shapes
+    assert Network.from_json(asked.to_json()) == asked
+    opened = len(prunable_layers(asked)) - len(prunable_layers(network))
+    assert SearchSpace.of(asked).dimensions == SearchSpace.of(network).dimensions + opened
 
 
 @pytest.mark.parametrize("before", ["batch_norm", "relu", "pool", "two"])

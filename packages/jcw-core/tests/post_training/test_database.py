@@ -22,10 +22,15 @@ from jcw_core.post_training.database import Database, build
 from jcw_core.post_training.importance import by_importance, channel_saliency
 from jcw_core.post_training.statistics import gram_matrices
 from jcw_core.space.space import SearchSpace, prunable_layers
+from jcw_core.space.whole import with_pruned_first
 from jcw_core.training import checkpoint
 from jcw_core.training.execution import BatchNorm, execute
 
-NETWORKS = {**BUILDERS, "small_resnet": small_resnet}
+NETWORKS = {
+    **BUILDERS,
+    "small_resnet": small_resnet,
+    "pruned first": lambda: with_pruned_first(small_resnet()),
+}
 
 
 def weights_of(network: Network, rng: np.random.Generator) -> dict[str, Tensor]:

@@ -314,6 +314,8 @@ _CONV = {
 }
 _TRANSPOSED = {**_CONV, "output_padding": "amounts"}
 _PLAIN: Mapping[str, Attribute] = {"dilation": (1, 1), "shares": ""}
+_PRUNED_FIRST = {"pruned_first": False}
+"""True for a first convolution whose weights may be pruned, see ``jcw_core.space.whole``."""
 _WHOLE = {"shares": ""}
 """A layer whose weights another one has too names that one; see ``Network.shared``."""
 _POOL = {"kernel_size": "pair", "stride": "pair", "padding": "padding"}
@@ -321,7 +323,14 @@ _POOL = {"kernel_size": "pair", "stride": "pair", "padding": "padding"}
 OPERATIONS: Mapping[str, Operation] = {
     "input": Operation(0, {"shape": "shape"}, lambda a, i: _as_shape(a["shape"])),
     "output": Operation(1),
-    "conv2d": Operation(1, _CONV, _conv_shape, _conv_parameters, macs=_conv_macs, defaults=_PLAIN),
+    "conv2d": Operation(
+        1,
+        {**_CONV, "pruned_first": "bool"},
+        _conv_shape,
+        _conv_parameters,
+        macs=_conv_macs,
+        defaults=_PLAIN | _PRUNED_FIRST,
+    ),
     "conv_transpose2d": Operation(
         1,
         _TRANSPOSED,

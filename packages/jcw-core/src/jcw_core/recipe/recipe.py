@@ -94,6 +94,10 @@ class NetworkOptions:
         help="height for which a backbone chooses its strides, the data's by default; 224 keeps those with which "
         "weights were trained on ImageNet",
     )
+    prune_first: bool = option(
+        False,
+        help="weights of the first convolution may be pruned as well, where most time is left there when others are sparse",
+    )
 
     def __post_init__(self) -> None:
         if [bool(self.backbone), bool(self.file), bool(self.module)].count(True) != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from jcw_core.errors import JcwError
@@ -13,6 +14,7 @@ from jcw_core.network.operations import Shape
 from jcw_core.protocols import Dataset
 from jcw_core.recipe.recipe import NetworkOptions, Recipe
 from jcw_core.registry import Registry
+from jcw_core.space.whole import with_pruned_first
 
 
 def network_of(recipe: Recipe, registry: Registry, data: Dataset) -> Network | Model:
@@ -27,6 +29,8 @@ def network_of(recipe: Recipe, registry: Registry, data: Dataset) -> Network | M
         found = _source(recipe, registry, data)
     except JcwError as error:
         raise where.error(key, str(error), see=error.page or None) from None
+    if wanted.prune_first:
+        found = _with_pruned_first(found)
     if wanted.weights is None or isinstance(found, Model):
         return found
     try:
@@ -48,6 +52,12 @@ def _source(recipe: Recipe, registry: Registry, data: Dataset) -> Network | Mode
         in_channels=channels,
     )
     return built.resized(height, width) if wanted.built_for else built
+
+
+def _with_pruned_first(found: Network | Model) -> Network | Model:
+    if isinstance(found, Network):
+        return with_pruned_first(found)
+    return replace(found, network=with_pruned_first(found.network))
 
 
 def brought(wanted: NetworkOptions, shape: Shape, folder: Path) -> Network | Model:

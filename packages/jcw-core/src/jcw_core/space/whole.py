@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import lcm
 
+from jcw_core.frozen import FrozenDict
 from jcw_core.network.channel_groups import ChannelGroup, couple
 from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
@@ -58,7 +60,23 @@ def why_unpruned(network: Network, node: Node) -> str:
         return "is depthwise" if network.is_depthwise(node) else "is a grouped convolution"
     if node.op == "conv_transpose2d":
         return "is a transposed convolution"
-    return "is the first convolution" if node.name in _first_convolutions(network) else ""
+    if node.name not in _first_convolutions(network) or node.attributes.get("pruned_first", False):
+        return ""
+    return "is the first convolution"
+
+
+def with_pruned_first(network: Network) -> Network:
+    """The network whose first convolutions may be pruned, too: few weights see the image, and much is paid for each."""
+    first = _first_convolutions(network)
+    return replace(
+        network,
+        nodes=tuple(
+            replace(node, attributes=FrozenDict({**node.attributes, "pruned_first": True}))
+            if node.name in first and node.op == "conv2d"
+            else node
+            for node in network
+        ),
+    )
 
 
 @derived
