@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+LINE = 64
+"""Bytes of a line of each cache."""
+
 
 class Level(NamedTuple):
     """A cache, or memory, which has no sets; cycles from load to use, and between two lines that come from there."""
@@ -49,6 +52,11 @@ class Core:
     def plugin(self) -> str:
         """What the counting plugin takes."""
         return "/".join([str(self.places), *(":".join(map(str, level)) for level in self.levels)])
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What tells the engine of its second cache."""
+        return {"JCW_L2": str(self.levels[1].sets * self.levels[1].ways * LINE)}
 
     def milliseconds(self, cycles: float) -> float:
         """At its clock."""

@@ -98,7 +98,13 @@ class Emulator:
             layers, costs, counts = (Path(name) / file for file in ("layers", "costs", "counts"))
             layers.write_text(json.dumps(asdict(problem)) + "\n")
             costs.write_text("".join(f"{i.address:x} {cost:.0f}\n" for i, cost in self._costs()))
-            emulator = ["qemu-aarch64", "-cpu", self.core.emulated, "-E", ALLOCATION]
+            settings = [ALLOCATION, *(f"{key}={value}" for key, value in self.core.environment.items())]
+            emulator = [
+                "qemu-aarch64",
+                "-cpu",
+                self.core.emulated,
+                *(word for one in settings for word in ("-E", one)),
+            ]
             plugin = f"{self._programs.plugin},core={self.core.plugin},costs={costs},out={counts}"
             words = ["layers", layers, "--once", "--precision", precision]
             call(*emulator, "-plugin", plugin, self._programs.device, *words)

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
+#include "base/caches.hpp"
+
 namespace jcw {
 namespace {
 
-// Bytes of phases that a band may take, of a second-level cache of 1 MB. Each band reads all weights again, so smaller
-// ones were slower.
-constexpr double kBandBytes = 650e3;
+// Of the second-level cache, what phases of a band may take. Each band reads all weights again, so smaller ones were slower.
+constexpr double kBandShare = 0.62;
 
 // Rows before and after an output row at which the taps of a row phase read.
 Range shifts(const Unit& unit, int phase) {
@@ -81,7 +82,7 @@ Bands::Bands(const Binder& binder, const Operation& o)
 
 void Bands::choose_size(const Layout& out, const Unit& unit) {
   const double bytes = static_cast<double>(pixel_bytes_) * block_ * channels_ * call_.planes;
-  const int most = std::clamp(static_cast<int>(kBandBytes / bytes), 1, out.blocks());
+  const int most = std::clamp(static_cast<int>(kBandShare * second_level_cache() / bytes), 1, out.blocks());
   blocks_ = divide_up(out.blocks(), divide_up(out.blocks(), most));
   int high = 0;
   for (const SplitPhase& phase : phases_) high = std::max(high, phase.high);

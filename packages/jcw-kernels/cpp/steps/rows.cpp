@@ -3,13 +3,14 @@
 #include <limits>
 #include <optional>
 
+#include "base/caches.hpp"
 #include "steps/bands.hpp"
 
 namespace jcw {
 namespace {
 
-// Bytes of input that all output channels pass over before the next rows do: half of a second-level cache of 1 MB.
-constexpr double kBandBytes = 500e3;
+// Of the second-level cache, what the input takes that all output channels pass over before the next rows do.
+constexpr double kBandShare = 0.48;
 // Rows of fewer pixels take as long: multiplications wait for each other.
 constexpr int kFewestPixels = 4;
 
@@ -70,7 +71,7 @@ Step make_rows(const Binder& binder, const Operation& o) {
   state->kernel = binder.kernels().convolve_rows;
   state->height = layout.height;
   const double row_bytes = sizeof(float) * static_cast<double>(in.row) * in.planes;
-  state->band_rows = std::max(1, static_cast<int>(kBandBytes / row_bytes));
+  state->band_rows = std::max(1, static_cast<int>(kBandShare * second_level_cache() / row_bytes));
   Step step;
   step.kernel = "rows";
   step.bytes = state->packed.bytes();

@@ -3,14 +3,15 @@
 #include <cstdlib>
 
 #include "steps/binder.hpp"
+#include "base/caches.hpp"
 #include "base/error.hpp"
 
 namespace jcw {
 namespace {
 
 constexpr int kPoints = 16, kTaps = 9;
-// Bytes of points and products that a band of tiles may take: most of a second-level cache of 1 MB.
-constexpr double kBandBytes = 800e3;
+// Of the second-level cache, what points and products of a band of tiles may take.
+constexpr double kBandShare = 0.76;
 // Output channels whose products are kept at a time.
 constexpr int kBandChannels = 64;
 // Blocks of tiles in a band at least, so that weights are not read for too little work.
@@ -88,7 +89,7 @@ void plan_bands(State& state, const Unit& unit) {
   state.group_channels = wide ? kernels.tuning.dense_channels : kGroup;
   state.band_groups = kBandChannels / state.group_channels;
   const int planes = unit.in.channels + std::min(kBandChannels, unit.out.channels);
-  const int fitting = static_cast<int>(kBandBytes / (sizeof(float) * kPoints * kBlock) / planes);
+  const int fitting = static_cast<int>(kBandShare * second_level_cache() / (sizeof(float) * kPoints * kBlock) / planes);
   state.band_blocks = std::min(Tiles(unit.out).blocks(), std::max(fitting, kFewestBlocks));
   // An odd number of cache lines, and room for the vector that the last tile of the last channel begins.
   state.call.plane = (state.band_blocks | 1) * kBlock;
