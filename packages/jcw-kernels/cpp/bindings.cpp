@@ -208,6 +208,8 @@ NB_MODULE(_engine, m) {
         "The instruction set that a program would use.");
   m.def("gains_from_numbers", [](int rows, int columns, double kept) { return jcw::gains_from_numbers({rows, columns}, kept); },
         "rows"_a, "columns"_a, "kept_inputs"_a, "Whether a convolution is taken to be faster with whole numbers.");
+  m.def("linear_gains_from_numbers", &jcw::linear_gains_from_numbers, "inputs"_a, "outputs"_a, "density"_a,
+        "Whether a linear layer is, or a convolution of one output pixel.");
   m.def("depthwise_gains_from_numbers",
         [](std::pair<int, int> kernel, std::pair<int, int> stride, bool clamps, int out_width) {
           return jcw::depthwise_gains_from_numbers({kernel.first, kernel.second}, {stride.first, stride.second}, clamps, out_width);

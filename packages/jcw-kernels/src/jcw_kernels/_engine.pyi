@@ -64,6 +64,9 @@ def chosen_isa(isa: str = '') -> str:
 def gains_from_numbers(rows: int, columns: int, kept_inputs: float) -> bool:
     """Whether a convolution is taken to be faster with whole numbers."""
 
+def linear_gains_from_numbers(inputs: int, outputs: int, density: float) -> bool:
+    """Whether a linear layer is, or a convolution of one output pixel."""
+
 def depthwise_gains_from_numbers(kernel_size: tuple[int, int], stride: tuple[int, int], clamps: bool, out_width: int) -> bool:
     """Whether a depthwise one is, whose activation only clamps or does more."""
 

@@ -1,7 +1,8 @@
-"""Which numbers the convolutions of a network read: chosen by what its activations are for some images, without labels."""
+"""Which numbers the layers of a network read: chosen by what its activations are for some images, without labels."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, get_args
 
@@ -16,7 +17,7 @@ from jcw_core.network.operations import pair
 from jcw_core.network.weight_groups import weight_density
 from jcw_kernels.model_file import layers_of, numbers_of, serialize
 from jcw_kernels.program import Program
-from jcw_kernels.quantization import Numbers, Quantization, depthwise_gains, gains
+from jcw_kernels.quantization import Numbers, Quantization, depthwise_gains, gains, linear_gains
 
 Method = Literal["mse", "percentile", "minmax"]
 """What an activation's range is: the one whose rounded values are nearest to the true ones, all values but one in ten thousand
@@ -41,15 +42,16 @@ def calibrate(
     method: Method = "mse",
     threads: int = 1,
 ) -> Quantization:
-    """Choose the numbers that convolutions read which are to compute with int8.
+    """Choose the numbers that layers read which are to compute with int8.
 
     Args:
         model: the network with its weights.
         images: (n, channels, height, width), normalised as the network takes them; some hundred are enough.
-        layers: names of ungrouped or depthwise convolutions with more than one output pixel. By default those that were
-            measured to gain where a processor has dot products of bytes: windows larger than one pixel, but for depthwise ones
-            with an activation that does more than clamp or a stride and short rows, and of the others those that keep at least 8 inputs for
-            each output.
+        layers: names of linear layers, of ungrouped convolutions, and of depthwise ones with more than one output pixel. By default
+            those that were measured to gain where a processor has dot products of bytes: windows larger than one pixel, but for
+            depthwise ones with an activation that does more than clamp or a stride and short rows; of 1 x 1 convolutions those
+            that keep at least 8 inputs for each output; and linear layers, or convolutions that make one pixel, that keep a fifth
+            of their weights and 2,048 of them.
         method: how a range is chosen.
         threads: of each image.
 
@@ -78,13 +80,15 @@ def _readers(model: Model, wanted: Collection[str] | None) -> dict[str, int]:
     for name in wanted:
         if name not in able:
             raise JcwError(
-                f"{name!r} cannot compute with int8; ungrouped and depthwise convolutions of more than one output pixel can: {', '.join(able)}"
+                f"{name!r} cannot compute with int8; linear layers and ungrouped or depthwise convolutions can: {', '.join(able)}"
             )
     return {name: numbers[able[name].inputs[0]] for name in wanted}
 
 
 def _pays(network: Network, layer: FusedLayer, weights: Mapping[str, NDArray[np.float32]]) -> bool:
     attributes, weight = layer.node.attributes, weights[f"{layer.name}.weight"]
+    if _is_linear(network, layer):
+        return linear_gains(weight[0].size, len(weight), weight_density(weight))
     kernel = pair(attributes, "kernel_size")
     if weight.shape[1] == 1 and attributes["groups"] == len(weight):
         width = network.shapes[layer.node.name][2]
@@ -93,13 +97,17 @@ def _pays(network: Network, layer: FusedLayer, weights: Mapping[str, NDArray[np.
 
 
 def _takes_numbers(network: Network, layer: FusedLayer) -> bool:
-    """As ``quantizes`` of the engine says: an ungrouped or depthwise convolution of more than one pixel."""
+    """As ``quantizes`` of the engine says: a linear layer, an ungrouped convolution, or a depthwise one of more than one pixel."""
     if layer.node.op != "conv2d":
-        return False
-    channels, height, width = network.shapes[layer.node.name]
+        return layer.node.op == "linear"
     groups = layer.node.attributes["groups"]
-    depthwise = groups == channels == network.shapes[layer.inputs[0]][0]
-    return bool(height * width > 1 and (groups == 1 or depthwise))
+    depthwise = groups == network.shapes[layer.node.name][0] == network.shapes[layer.inputs[0]][0]
+    return bool(groups == 1 or (depthwise and not _is_linear(network, layer)))
+
+
+def _is_linear(network: Network, layer: FusedLayer) -> bool:
+    """Whether the engine computes it as a linear layer: what makes one pixel is one on its flattened input."""
+    return math.prod(network.shapes[layer.node.name][1:]) == 1
 
 
 def _observed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from jcw_core.network.problem import LayerProblem
 from jcw_core.network.weight_groups import GROUP_SIZE, kept_groups, weight_groups
 from jcw_core.protocols import Precision
 from jcw_kernels.model_file import stated
-from jcw_kernels.quantization import depthwise_gains, gains
+from jcw_kernels.quantization import depthwise_gains, gains, linear_gains
 
 _POOL = 1 << 16
 _WEIGHTED = LAYERS | {"batch_norm"}
@@ -37,7 +38,7 @@ def layer_file(
     Args:
         problem: what to time.
         rng: for the weights.
-        precision: as in networks that compute so; of int8, in the convolutions that ``calibrate`` takes.
+        precision: as in networks that compute so; of int8, in the layers that ``calibrate`` takes.
 
     Returns:
         the file, and the number of the layer from which on it is to be timed: those before it only make inputs.
@@ -70,8 +71,11 @@ def layer_file(
 
 
 def _gains(problem: LayerProblem) -> bool:
-    if problem.op != "conv2d" or problem.out_height * problem.out_width == 1:
+    if problem.op not in LAYERS - {"conv_transpose2d"}:
         return False
+    if problem.out_height * problem.out_width == 1:
+        inputs = problem.in_channels * math.prod(problem.kernel_size)
+        return problem.groups == 1 and linear_gains(inputs, problem.out_channels, problem.density)
     if problem.groups == problem.in_channels == problem.out_channels:
         return depthwise_gains(problem.kernel_size, problem.stride, problem.activation, problem.out_width)
     return problem.groups == 1 and gains(problem.kernel_size, problem.density * problem.in_channels)

@@ -24,10 +24,10 @@ from jcw_kernels.fold import Folded, fold
 from jcw_kernels.quantization import Numbers, Quantization, quantized
 from jcw_kernels.weight_packing import as_stored, pack
 
-FORMAT = "jcw-model/5"
+FORMAT = "jcw-model/6"
 """What is written. Engines read this and all before it: version 1 states neither precision nor checksum, up to version 2
 all weights are float32, up to version 3 all layers compute with
-floats, and up to version 4 depthwise ones do. Those before float16 refuse it by its name."""
+floats, up to version 4 depthwise ones do, and up to version 5 linear ones. Those before float16 refuse it by its name."""
 
 IMAGES = "images"
 """The key of the metadata that says how image files become the input; a model runs without."""
