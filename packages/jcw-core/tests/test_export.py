@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -124,7 +124,7 @@ class Halving:
 
     name, suffix = "halving", ".txt"
 
-    def __init__(self, weights: WeightType = "float32") -> None:
+    def __init__(self, weights: Literal["auto", WeightType] = "auto") -> None:
         self.weights = weights
 
     def storing(self, weights: WeightType) -> Halving:
@@ -138,7 +138,7 @@ class Halving:
         return [self]
 
 
-@pytest.mark.parametrize("weights", ["float32", "float16"])
+@pytest.mark.parametrize("weights", ["auto", "float32", "float16"])
 def test_weights_are_stored_as_the_recipe_says_where_a_format_leaves_a_choice(
     weights: str, tmp_path: Path
 ) -> None:

@@ -198,9 +198,7 @@ def test_half_precision_and_whole_numbers_exclude_each_other() -> None:
 def test_the_exporter_asks_for_it(tmp_path: Path, rng: np.random.Generator) -> None:
     network = conv_network((3, 4, 5), 4, (1, 1))
     path = tmp_path / "model.jcw"
-    JcwExporter().in_half_precision().storing("float16").export(
-        Model(network, weights_for(network, rng)), path
-    )
+    JcwExporter().in_half_precision().export(Model(network, weights_for(network, rng)), path)
     file = path.read_bytes()
     assert safetensors_metadata(file)["precision"] == "float16"
     assert {array.dtype for name, array in load_tensors(file).items() if name.endswith("weight")} == {

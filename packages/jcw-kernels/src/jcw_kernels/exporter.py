@@ -18,7 +18,7 @@ class JcwExporter:
     """The ``jcw`` exporter: writes what the engine runs.
 
     Args:
-        weights: what they are stored as.
+        weights: what they are stored as; None for float16 where that is the precision, else float32.
         images: by which layers are chosen numbers, where they are to compute with int8; (n, channels, height, width), normalised.
         precision: what layers compute in that have no such numbers.
     """
@@ -28,7 +28,7 @@ class JcwExporter:
 
     def __init__(
         self,
-        weights: WeightType = "float32",
+        weights: WeightType | None = None,
         images: NDArray[np.float32] | None = None,
         precision: Precision = "float32",
     ) -> None:

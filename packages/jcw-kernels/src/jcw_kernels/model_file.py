@@ -6,7 +6,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ _ATTRIBUTES = (
 
 def serialize(
     model: Model,
-    weights: WeightType = "float32",
+    weights: WeightType | None = None,
     quantization: Quantization | None = None,
     precision: Precision = "float32",
 ) -> bytes:
@@ -48,8 +48,8 @@ def serialize(
 
     Args:
         model: what is to run.
-        weights: what they are stored as. ``"float16"`` halves the file; biases stay float32, and so do the weights of a
-            layer that would lose more than rounding.
+        weights: what they are stored as, by default float16 where ``precision`` is and else float32. ``"float16"`` halves the
+            file; biases stay float32, and so do the weights of a layer that would lose more than rounding.
         quantization: the numbers that layers read which compute with whole ones; their weights are stored as int8.
         precision: what all layers compute in; ``"int8"`` is what ``quantization`` makes of some.
 
@@ -58,6 +58,7 @@ def serialize(
         NetworkError: the name of a layer cannot stand in a file.
     """
     quantization = quantization or {}
+    weights = weights or ("float16" if precision == "float16" else "float32")
     metadata = {
         "network": model.network.to_json(),
         "program": json.dumps(program_of(model.network, quantization)),
@@ -213,3 +214,9 @@ def images_of(file: bytes) -> ImageInput | None:
     """
     text = safetensors_metadata(file).get(IMAGES)
     return None if text is None else ImageInput.from_json(text)
+
+
+def precision_of(file: bytes) -> Precision:
+    """What the layers of a ``model.jcw`` compute in that engines can read; files of version 1 do not say."""
+    stated = safetensors_metadata(file).get("precision", "float32")
+    return next(known for known in get_args(Precision) if known == stated)

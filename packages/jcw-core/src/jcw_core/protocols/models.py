@@ -57,7 +57,10 @@ WeightType = Literal["float32", "float16"]
 
 @runtime_checkable
 class StoresWeights(Exporter, Protocol):
-    """An exporter whose files may store weights in fewer bits than their runtime computes with."""
+    """An exporter whose files may store weights in fewer bits than their runtime computes with.
+
+    Unasked it stores what the runtime computes with, or float32.
+    """
 
     def storing(self, weights: WeightType) -> Exporter:
         """An exporter that stores them as ``weights``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -25,9 +25,10 @@ class ExportOptions:
     """``[export]``: the files that are handed over."""
 
     formats: tuple[str, ...] = option(("jcw", "safetensors"), help="names of registered exporters")
-    weights: WeightType = option(
-        "float32",
-        help="what files store weights as, in formats that leave a choice: float16 halves a model.jcw, which computes as before",
+    weights: Literal["auto", WeightType] = option(
+        "auto",
+        help="what files store weights as, in formats that leave a choice: float16 halves a model.jcw, which computes as before; "
+        "auto is float16 where precision is, else float32",
     )
     precision: Precision = option(
         "float32",
@@ -89,9 +90,9 @@ def _exporters(run: Run) -> list[Exporter]:
             f"export.precision is {options.precision!r}, but none of the formats {', '.join(options.formats)} computes so; "
             f"add 'jcw' to export.formats or leave export.precision out"
         )
-    if options.weights == ExportOptions().weights:
+    if options.weights == "auto":
         return exporters
-    if not any(isinstance(exporter, StoresWeights) for exporter in exporters):
+    if options.weights != "float32" and not any(isinstance(e, StoresWeights) for e in exporters):
         raise RecipeError(
             f"export.weights is {options.weights!r}, but none of the formats {', '.join(options.formats)} stores such weights; "
             f"add 'jcw' to export.formats or leave export.weights out"
