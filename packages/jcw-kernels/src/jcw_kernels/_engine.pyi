@@ -70,7 +70,7 @@ def linear_gains_from_numbers(inputs: int, outputs: int, density: float) -> bool
 def depthwise_gains_from_numbers(kernel_size: tuple[int, int], stride: tuple[int, int], clamps: bool, out_width: int) -> bool:
     """Whether a depthwise one is, whose activation only clamps or does more."""
 
-def peak_gflops(isa: str = '', rounds: int = 20) -> float:
+def peak_gflops(isa: str = '', precision: str = 'float32', rounds: int = 20) -> float:
     """
     GFLOP/s of the tile loop with its data in L1 cache, at the clock of this moment: the best of some runs.
     """
