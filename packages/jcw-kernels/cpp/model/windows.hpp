@@ -72,7 +72,7 @@ inline constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (2 * 255
 
 // The same of a linear layer, which multiplies what is pruned as well. Small ones end before numbers are made. Measured.
 inline bool linear_gains_from_numbers(std::int64_t inputs, std::int64_t outputs, double density) {
-  return inputs <= kMostProducts && density >= 0.2 && density * static_cast<double>(inputs * outputs) >= 2048;
+  return inputs <= kMostProducts && density >= 0.19 && density * static_cast<double>(inputs * outputs) >= 2048;
 }
 
 // The same of a depthwise one. Those before activations that do more than clamp have neighbours that make no numbers; of strided ones
