@@ -49,6 +49,32 @@ def test_pointwise_layers_are_taken_where_they_keep_many_inputs(rng: np.random.G
         assert set(calibrate(Model(network, weights_for(network, rng, density)), images)) == taken
 
 
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "density", "taken"),
+    [
+        (64, 32, 1.0, True),
+        (64, 31, 1.0, False),
+        (512, 100, 0.2, True),
+        (512, 100, 0.15, False),
+        (33_156, 4, 1.0, False),
+    ],
+)
+@pytest.mark.parametrize("op", ["linear", "conv2d"])
+def test_linear_layers_are_taken_where_they_keep_much(
+    op: str, inputs: int, outputs: int, density: float, taken: bool, rng: np.random.Generator
+) -> None:
+    b = NetworkBuilder("net", (inputs, 1, 1))
+    b.add("flat", "flatten") if op == "linear" else None
+    b.linear("layer", outputs) if op == "linear" else b.conv("layer", outputs, 1, bias=True)
+    network = b.build()
+    images = rng.standard_normal((2, inputs, 1, 1), dtype=np.float32)
+    model = Model(network, weights_for(network, rng, density))
+    numbers = calibrate(model, images)
+    assert set(numbers) == ({"layer"} if taken else set())
+    kernels = {step.kernel for step in compile_model(model, quantization=numbers).profile(rounds=1)}
+    assert ("int8 linear" in kernels) == taken
+
+
 def test_layers_may_be_named(rng: np.random.Generator) -> None:
     model = Model(small(), weights_for(small(), rng))
     images = rng.standard_normal((2, 3, 16, 16), dtype=np.float32)
@@ -94,14 +120,15 @@ def test_layers_that_run_together_are_seen_one_by_one(rng: np.random.Generator) 
     assert set(calibrate(model, rng.standard_normal((2, 16, 48, 48), dtype=np.float32))) == {"one", "two"}
 
 
-def test_means_of_outputs_stay(rng: np.random.Generator) -> None:
-    """Rounded weights shift them; biases make up for it."""
-    network = conv_network((16, 12, 12), 8, (3, 3))
+@pytest.mark.parametrize("size", [12, 3])
+def test_means_of_outputs_stay(size: int, rng: np.random.Generator) -> None:
+    """Rounded weights shift them; biases make up for it. One that makes a pixel of 3 x 3 is a linear layer."""
+    network = conv_network((16, size, size), 8, (3, 3))
     arrays = weights_for(network, rng)
     arrays["conv.weight"][:, :, 1, 1] += 200 * np.sign(rng.standard_normal((8, 16))).astype(np.float32)
-    images = np.abs(rng.standard_normal((32, 16, 12, 12), dtype=np.float32)) + 1
+    images = np.abs(rng.standard_normal((32, 16, size, size), dtype=np.float32)) + 1
     model = Model(network, arrays)
-    numbers = calibrate(model, images)
+    numbers = calibrate(model, images, layers=["conv"])
     plain = {"conv": Numbers(numbers["conv"].scale, numbers["conv"].zero, np.zeros(16))}
     exact = compile_model(model).run(images).reshape(32, 8, -1).mean(axis=(0, 2))
 

@@ -1,6 +1,6 @@
 // Fully connected layers of whole numbers, which quantized.inl tells of. A vector of adjacent inputs meets the weights of each of a
-// group's four outputs, and what its lanes summed up is added in the end. All inputs are read: to gather those that a mask keeps takes
-// as long as ten times as many in order.
+// group's four outputs, and what lanes summed up is added in the end. All inputs are read: to gather those that a mask keeps took as
+// long as ten times as many in order.
 #pragma once
 
 #include "linear.inl"
@@ -63,10 +63,11 @@ JCW_INLINE four_ints totals(const Vec (&sums)[4]) {
 
 template <class Dot>
 void linear_quantized(const QuantizedLinear& linear, int group_begin, int group_end) {
+  const auto* in = static_cast<const typename Dot::pixel*>(linear.layer.in);
   const std::ptrdiff_t group_weights = std::ptrdiff_t{linear.products} * 4 * kFactors<Dot>;
   for (int group = group_begin; group < group_end; ++group) {
     typename Dot::vec sums[4] = {Dot::set(0), Dot::set(0), Dot::set(0), Dot::set(0)};
-    add_products<Dot>(static_cast<const typename Dot::pixel*>(linear.layer.in), linear.weights + group * group_weights, linear.products, sums);
+    add_products<Dot>(in, linear.weights + group * group_weights, linear.products, sums);
     four_ints first;
     __builtin_memcpy(&first, linear.first + 4 * group, sizeof first);
     const four sum = __builtin_convertvector(totals(sums) + first, four);

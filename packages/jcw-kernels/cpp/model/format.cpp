@@ -1,5 +1,6 @@
 // Version, precision and checksum of a model.jcw. Version 1 states neither of the latter two; from version 3 on weights may
-// be of half precision, from version 4 on convolutions of whole numbers, from version 5 on depthwise ones of these, from version 6 on linear layers.
+// be of half precision, from version 4 on convolutions of whole numbers, from version 5 on depthwise ones of these, from version 6
+// on linear layers.
 #include "model/format.hpp"
 
 #include <algorithm>
