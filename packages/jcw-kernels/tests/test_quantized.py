@@ -275,6 +275,33 @@ def test_nan_is_the_least_number(isa: str, dot: str) -> None:
     np.testing.assert_allclose(Program(file, isa=isa).run(image)[0], 2 * [-10, -10, 245, -10], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (5, 2, 2), (5, 1, 0), (4, 3, 2)]
+)
+def test_max_pooling_keeps_nan_and_makes_it_the_least_number(
+    kernel: int, stride: int, padding: int, isa: str, dot: str, rng: np.random.Generator
+) -> None:
+    """For one that reads its floats, and for one that reads numbers."""
+    b = NetworkBuilder("pool", (3, 16, 33))
+    b.pool("pool", "max_pool", kernel, stride, padding)
+    alone = b.build()
+    b = NetworkBuilder("both", (3, 16, 33))
+    pool = b.pool("pool", "max_pool", kernel, stride, padding)
+    conv = b.conv("conv", 5, 3, bias=True)
+    b.add("both", "concat", pool, conv)
+    numbers = Numbers(4 / 255, 117, np.zeros(3))
+    file = serialize(Model(b.build(), weights_for(b.build(), rng)), quantization={"conv": numbers})
+    image = rng.standard_normal((1, 3, 16, 33), dtype=np.float32)
+    image[rng.random(image.shape) < 0.02] = np.nan
+    want = reference.run(alone, {}, image[0]).reshape(alone.shapes["pool"]).astype(np.float32)
+    assert np.isnan(want).any()
+    least = np.where(np.isnan(want), np.float32(-np.inf), want)
+    sums = integers(file, least, b.build(), numbers)
+    for threads in (1, 3):
+        found = poisoned(Program(file, isa=isa, threads=threads), image)
+        np.testing.assert_array_equal(found, np.concatenate([want.ravel(), sums.ravel()]))
+
+
 def changed(file: bytes, entry: dict[str, Any] | None = None, **tensors: Any) -> bytes:
     """The file with other attributes of its last unit, or other tensors; None takes one away."""
     metadata = dict(safetensors_metadata(file))
