@@ -199,6 +199,8 @@ NB_MODULE(_engine, m) {
   m.def("available_isas", &jcw::available_isas, "Instruction sets that run here, best first.");
   m.def("chosen_isa", [](const std::string& isa) { return std::string(jcw::choose_isa(isa).name); }, "isa"_a = "",
         "The instruction set that a program would use.");
+  m.def("numbers_at_once", [](const std::string& isa) { return jcw::quantized_kernels(jcw::choose_isa(isa)).inputs; }, "isa"_a = "",
+        "How many products of whole numbers one instruction sums up.");
   m.def("gains_from_numbers", [](int rows, int columns, double kept) { return jcw::gains_from_numbers({rows, columns}, kept); },
         "rows"_a, "columns"_a, "kept_inputs"_a, "Whether a convolution is taken to be faster with whole numbers.");
   m.def("linear_gains_from_numbers", &jcw::linear_gains_from_numbers, "inputs"_a, "outputs"_a, "density"_a,

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from kernel_samples import conv_network, weights_for
 
 from jcw_core.errors import JcwError
+from jcw_core.files import safetensors_metadata
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.model import Model
+from jcw_core.protocols import Calibration, CalibrationMethod
 from jcw_kernels import Program, calibrate, compile_model
+from jcw_kernels.exporter import JcwExporter
 from jcw_kernels.layer_program import layer_file
 from jcw_kernels.quantization import Numbers
 
@@ -148,3 +153,20 @@ def test_what_cannot_be_calibrated_is_said(rng: np.random.Generator) -> None:
         calibrate(model, images, method="best")  # type: ignore[arg-type]
     with pytest.raises(JcwError, match="NaN or infinite"):
         calibrate(model, np.full_like(images, np.nan))
+
+
+def test_methods_differ_where_there_are_outliers(tmp_path: Path, rng: np.random.Generator) -> None:
+    """One value in 262,144 is a hundred times the others: cut off, weighed against the rest, or kept."""
+    network = conv_network((1, 64, 64), 4, (3, 3))
+    model = Model(network, weights_for(network, rng))
+    images = rng.random((64, 1, 64, 64), dtype=np.float32)
+    images[7, 0, 5, 5] = 100
+    path = tmp_path / "model.jcw"
+    scales = {}
+    for method in get_args(CalibrationMethod):
+        JcwExporter().calibrated(images, Calibration(method)).export(model, path)
+        (unit,) = json.loads(safetensors_metadata(path.read_bytes())["program"])["units"]
+        scales[method] = 255 * unit["input_scale"]
+    assert scales["minmax"] == pytest.approx(100, rel=1e-5)
+    assert 60 < scales["mse"] < 90
+    assert 0.9 < scales["percentile"] < 1

@@ -61,6 +61,9 @@ def available_isas() -> list[str]:
 def chosen_isa(isa: str = '') -> str:
     """The instruction set that a program would use."""
 
+def numbers_at_once(isa: str = '') -> int:
+    """How many products of whole numbers one instruction sums up."""
+
 def gains_from_numbers(rows: int, columns: int, kept_inputs: float) -> bool:
     """Whether a convolution is taken to be faster with whole numbers."""
 

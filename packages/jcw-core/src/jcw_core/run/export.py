@@ -13,11 +13,24 @@ from jcw_core.errors import RecipeError
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.normalisation import with_normalisation
 from jcw_core.options import option
-from jcw_core.protocols import ComputesHalf, Precision, Quantizes, Resized, StoresWeights, WeightType
+from jcw_core.protocols import (
+    Calibration,
+    CalibrationMethod,
+    ComputesHalf,
+    Precision,
+    Products,
+    Quantizes,
+    Resized,
+    StoresWeights,
+    WeightType,
+)
 from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, write_exports
 
 if TYPE_CHECKING:
     from jcw_core.protocols import Exporter, Run
+
+_THIS_MACHINE = "host"
+"""The device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,20 @@ class ExportOptions:
     )
     calibration_images: int = option(
         256, low=1, high=100_000, help="training images, without labels, by which numbers of int8 are chosen"
+    )
+    calibration: CalibrationMethod = option(
+        "mse",
+        help="how int8 rounds activations: what is nearest to their values, all but one in ten thousand, or all (minmax)",
+    )
+    calibration_error: float = option(
+        0.05,
+        above=0.0,
+        help="most that int8 may change the outputs by, as a share of their squares; layers that change them most stay in floats",
+    )
+    products: Literal["auto", Products] = option(
+        "auto",
+        help="what the processor sums up at once of whole numbers, by which layers of int8 are chosen: bytes (VNNI, ARM's dot "
+        "products), pairs (AVX2 alone) or none (Cortex-A72); auto asks this machine for the device host, else it is bytes",
     )
     normalise: bool = option(
         False, help="the files take pixels from 0 to 255 as they are, and normalise them themselves"
@@ -115,7 +142,16 @@ def _computing(run: Run, exporters: Sequence[Exporter]) -> Sequence[Exporter]:
     drawn = np.random.default_rng(run.recipe.run.seed).permutation(len(data))[: options.calibration_images]
     pixels = data.images(np.sort(drawn))
     images = pixels.astype(np.float32) if options.normalise else normalise(pixels, data)
-    return [e.calibrated(images) if isinstance(e, Quantizes) else e for e in exporters]
+    how = Calibration(options.calibration, options.calibration_error, _products(run, options))
+    return [e.calibrated(images, how) if isinstance(e, Quantizes) else e for e in exporters]
+
+
+def _products(run: Run, options: ExportOptions) -> Products | None:
+    """None for those of this machine."""
+    if options.products != "auto":
+        return options.products
+    device = run.recipe.device
+    return None if device is not None and device.name == _THIS_MACHINE else "bytes"
 
 
 def image_input(run: Run) -> ImageInput:
