@@ -79,7 +79,11 @@ INT8_OUTPUTS = [-69.29242, -81.64725, -18.366236, 19.455244, 1.0162862]
 """What the one that wrote version 4 made of it, with int8 in the two convolutions."""
 DEPTHWISE_OUTPUTS = [-69.383453, -81.733559, -18.435602, 19.492968, 1.0183959]
 """What the one that wrote version 5 made of it, with int8 in the depthwise one as well."""
-VERSIONS = {1: FIXTURE_OUTPUTS, 2: FIXTURE_OUTPUTS, 3: HALF_OUTPUTS, 4: INT8_OUTPUTS, 5: DEPTHWISE_OUTPUTS}
+LINEAR_OUTPUTS = [-69.544655, -81.887993, -18.563871, 19.455809, 1.0048903]
+"""What the one that wrote version 6 made of it, with int8 in all layers with weights."""
+VERSIONS = {
+    1: FIXTURE_OUTPUTS, 2: FIXTURE_OUTPUTS, 3: HALF_OUTPUTS, 4: INT8_OUTPUTS, 5: DEPTHWISE_OUTPUTS, 6: LINEAR_OUTPUTS,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -99,7 +103,7 @@ def test_there_is_a_fixture_of_every_version() -> None:
 
 def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
     metadata, arrays = parts(file)
-    assert metadata["format"] == FORMAT == "jcw-model/5"
+    assert metadata["format"] == FORMAT == "jcw-model/6"
     assert metadata["precision"] == "float32"
     data = b"".join(
         [
@@ -115,8 +119,8 @@ def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
     [
         (
             "format",
-            "jcw-model/6",
-            "of format jcw-model/6, newer than this engine, which reads up to jcw-model/5",
+            "jcw-model/7",
+            "of format jcw-model/7, newer than this engine, which reads up to jcw-model/6",
         ),
         ("format", "jcw-model/999999999", "newer than this engine"),
         ("format", "jcw-model/9999999999", "does not say format"),

@@ -79,9 +79,10 @@ struct Isa {
         x[n + 1] = wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
       }
     }
+    static vec add_all(vec x, vec weights, vec sum) { return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, weights)); }
     template <int channel>
     static vec add(vec x, const weight* weights, vec sum) {
-      return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, wasm_v128_load32_splat(weights + 2 * channel)));
+      return add_all(x, wasm_v128_load32_splat(weights + 2 * channel), sum);
     }
     template <int N>
     static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
