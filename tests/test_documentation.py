@@ -33,6 +33,12 @@ def test_the_readme_has_snippets() -> None:
     assert len(snippets("toml")) == 1
 
 
+def test_the_first_screen_shows_what_to_do_with_a_network_of_ones_own() -> None:
+    screen = README.splitlines()[:20]
+    assert any(line.startswith("jcw compress ") for line in screen)
+    assert not any(line.startswith("![") for line in screen)
+
+
 @pytest.mark.parametrize("code", snippets("python"))
 def test_python_snippets_run(code: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)

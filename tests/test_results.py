@@ -106,6 +106,73 @@ def test_the_page_has_every_pretrained_model(name):
     assert [line for line in summary(rows).splitlines() if line not in PAGE] == []
 
 
+KEYS = {
+    *(
+        "method",
+        "predicted_latency_ms",
+        "measured_latency_ms",
+        "top1_one_shot",
+        "top1",
+        "file_bytes",
+        "seconds",
+    ),
+}
+UNIFORM = {"uniform_width", "uniform_density", "uniform_both"}
+
+
+def test_the_pretrained_tables_are_there():
+    assert PRETRAINED == [
+        "efficientnet_lite0_imagenet_pretrained",
+        "mobilenet_v2_imagenet_pretrained",
+        "transfer_cifar10_pretrained",
+    ]
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_pretrained_rows_have_all_that_is_asked_of_them(name):
+    found = read(name)
+    assert found["machine"]
+    assert [row["method"] for row in found["rows"] if not row.keys() >= KEYS] == []
+    methods = [row["method"] for row in found["rows"]]
+    assert set(methods) == {"dense", "joint", *UNIFORM}
+    assert methods.count("joint") >= 5
+    assert methods.count("dense") == 1
+    # Only where nothing is trained after it is the estimate of a one-shot model that of the model.
+    one_shot = [row["top1_one_shot"] for row in found["rows"]]
+    assert all(value is None for value in one_shot) == (name == "transfer_cifar10_pretrained")
+
+
+def dominated(rows, latency):
+    """Searched models of which a uniform one is as fast and as good, and better in one."""
+    return [
+        (joint, uniform)
+        for joint in rows
+        for uniform in rows
+        if (joint["method"], uniform["method"] in UNIFORM) == ("joint", True)
+        and uniform[latency] <= joint[latency]
+        and uniform["top1"] >= joint["top1"]
+        and (uniform[latency] < joint[latency] or uniform["top1"] > joint["top1"])
+    ]
+
+
+@pytest.mark.parametrize("name", PRETRAINED)
+def test_no_searched_model_is_dominated_by_a_uniform_one(name):
+    assert dominated(read(name)["rows"], "measured_latency_ms") == []
+
+
+def test_the_page_says_where_one_is_dominated_with_avx2():
+    pairs = {name: dominated(read(name)["rows"], "avx2_latency_ms") for name in PRETRAINED}
+    (joint, uniform), *others = pairs.pop("efficientnet_lite0_imagenet_pretrained")
+    assert others == []
+    assert [name for name, found in pairs.items() if found] == []
+    assert joint["top1"] == uniform["top1"]
+    said = " ".join(PAGE.split())
+    assert (
+        f"{joint['avx2_latency_ms']:.2f} ms, the best uniform density {uniform['avx2_latency_ms']:.2f}"
+        in said
+    )
+
+
 def test_the_readme_has_the_networks():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     cells = {}

@@ -16,6 +16,8 @@ from jcw_core.formats.safetensors_file import load_model
 from jcw_core.hookspecs import hookimpl
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.weight_groups import weight_density
+from jcw_core.post_training import removal
+from jcw_core.post_training.database import Database
 from jcw_core.protocols import Progress
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.run.context import Context
@@ -202,6 +204,21 @@ def test_too_few_images_for_the_statistics_of_a_layer_are_said(
         if is_said
         else []
     )
+
+
+def test_layers_that_are_too_large_for_the_surgeon_are_said(
+    opened: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "_MOST_INPUTS", 32)
+    heard = Heard()
+    opened.registry.add("heard", heard)
+    run(opened, "supernet")
+    said = [detail for detail in heard.details if "cheaper mask" in detail]
+    grams = Database.load(opened.path(SUPERNET), opened.network).grams
+    large = [layer for layer, gram in grams.items() if gram.ndim == 1]
+    assert 0 < len(large) < len(grams)
+    assert len(said) == 1
+    assert said[0].startswith(f"the cheaper mask for {', '.join(large)}: ")
 
 
 def test_a_dense_network_that_nobody_trains_keeps_its_statistics(opened: Context) -> None:

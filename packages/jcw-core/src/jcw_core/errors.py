@@ -72,6 +72,27 @@ class DeviceError(JcwError):
     page = "docs/profiling.md"
 
 
+_EXHAUSTED = "can't allocate memory"
+"""What torch's errors say on a processor; of their class are many others."""
+
+
+@contextmanager
+def within_memory(what: str) -> Iterator[None]:
+    """Say in a line that memory does not suffice for ``what``: a layer or a file, and what is done with it.
+
+    Raises:
+        JcwError: the block needs more memory than there is.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and _EXHAUSTED not in str(error):
+            raise
+        raise JcwError(
+            f"{what}: memory does not suffice; end other programs, or take a machine with more or a smaller network"
+        ) from None
+
+
 @contextmanager
 def continues_from(kept: Path) -> Iterator[None]:
     """Add to what ends a command's block that it continues from ``kept``, if that is there by then."""

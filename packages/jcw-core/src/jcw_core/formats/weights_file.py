@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.errors import FormatError, JcwError
+from jcw_core.errors import FormatError, JcwError, within_memory
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 
@@ -25,19 +25,22 @@ def read_weights(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a file by name; half floats as float32. What torch counts beside its statistics is left out.
 
     Raises:
-        JcwError: the package that reads such files is not installed.
+        JcwError: the package that reads such files is not installed, or memory does not suffice.
         FormatError: the file is missing, damaged, holds anything but arrays, or NaN or infinity; it is named.
     """
-    if path.suffix.lower() == ".safetensors":
-        arrays = _safetensors(path)
-    elif path.suffix.lower() in SUFFIXES:
-        arrays = _torch(path)
-    else:
-        raise FormatError(f"{path}: no file of weights; expected a name that ends in {', '.join(SUFFIXES)}")
-    kept = {name: _plain(array) for name, array in arrays.items() if not name.endswith(_COUNTERS)}
-    for name, array in kept.items():
-        if not np.isfinite(array).all():
-            raise FormatError(f"{path}: {name} holds NaN or infinity; train again")
+    with within_memory(str(path)):
+        if path.suffix.lower() == ".safetensors":
+            arrays = _safetensors(path)
+        elif path.suffix.lower() in SUFFIXES:
+            arrays = _torch(path)
+        else:
+            raise FormatError(
+                f"{path}: no file of weights; expected a name that ends in {', '.join(SUFFIXES)}"
+            )
+        kept = {name: _plain(array) for name, array in arrays.items() if not name.endswith(_COUNTERS)}
+        for name, array in kept.items():
+            if not np.isfinite(array).all():
+                raise FormatError(f"{path}: {name} holds NaN or infinity; train again")
     return kept
 
 

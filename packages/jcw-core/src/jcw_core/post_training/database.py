@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from jcw_core.errors import FormatError
+from jcw_core.errors import FormatError, within_memory
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.channel_order import Orders, features_in_order, permute_channels
@@ -19,7 +19,7 @@ from jcw_core.network.weight_groups import weight_groups
 from jcw_core.post_training.criteria import OBS
 from jcw_core.post_training.importance import by_importance, check_importance
 from jcw_core.post_training.rearrangement import rearranged
-from jcw_core.post_training.refit import mask_at, refit
+from jcw_core.post_training.refit import Inverses, mask_at, refit
 from jcw_core.post_training.removal import Removal, removal_order
 from jcw_core.post_training.statistics import gram_matrices
 from jcw_core.protocols import Importance
@@ -36,7 +36,7 @@ class Database:
     Args:
         network: at full width.
         tensors: parameters and batch-norm statistics by state-dict name, channels most important first.
-        grams: (D, D) by layer.
+        grams: (D, D) by layer, (D,) of large ones.
         removals: by layer.
     """
 
@@ -44,6 +44,7 @@ class Database:
     tensors: Mapping[str, Tensor]
     grams: Mapping[str, Tensor]
     removals: Mapping[str, Removal]
+    _inverses: Inverses = field(default_factory=Inverses, init=False, repr=False, compare=False)
 
     @torch.no_grad()
     def weights(self, architecture: Architecture) -> dict[str, Tensor]:
@@ -80,8 +81,11 @@ class Database:
         there[columns] = True
         removal, groups = self.removals[layer], weight_groups(len(rows))
         some = Removal(removal.order[:groups], removal.loss[:groups])
-        mask = mask_at(some, density, there.flatten())
-        fitted = refit(weight[rows].flatten(1), self.grams[layer], mask)
+        with within_memory(f"layer {layer!r}, whose weights are fitted"):
+            mask = mask_at(some, density, there.flatten())
+            fitted = refit(
+                weight[rows].flatten(1), self.grams[layer], mask, lambda gram: self._inverses.of(layer, gram)
+            )
         return fitted.view(len(rows), *weight.shape[1:])[:, columns]
 
     def save(self, path: Path) -> None:
@@ -135,14 +139,16 @@ def build(
 
     Raises:
         FormatError: what ``scratch`` keeps is damaged, or of another call.
+        JcwError: memory does not suffice; the layer is named.
     """
     tensors, grams = ordered(network, tensors, calibration, importance, rearrange)
     removals = {}
     for done, (layer, gram) in enumerate(grams.items(), start=1):
         weight = tensors[f"{layer}.weight"].flatten(1)
         path = None if scratch is None else scratch / f"removal-{done}.safetensors"
-        removals[layer] = _removal(weight, gram, path)
-        report(done, len(grams), layer)
+        with within_memory(f"layer {layer!r}, whose inputs are removed one by one"):
+            removals[layer] = _removal(weight, gram, path)
+        report(done, len(grams), layer if gram.ndim == 2 else f"{layer} (cheaper mask)")
     return Database(network, tensors, grams, removals)
 
 
@@ -195,5 +201,5 @@ def _permuted(network: Network, grams: Mapping[str, Tensor], orders: Orders) -> 
         features = torch.from_numpy(features_in_order(coupling, network[layer].inputs[0], orders))
         window = len(gram) // len(features)
         index = (features[:, None] * window + torch.arange(window)).flatten()
-        permuted[layer] = gram[index][:, index]
+        permuted[layer] = gram[index][:, index] if gram.ndim == 2 else gram[index]
     return permuted

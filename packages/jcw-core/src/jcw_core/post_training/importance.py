@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jcw_core.errors import PluginError
+from jcw_core.errors import PluginError, within_memory
 from jcw_core.network.channel_groups import Coupling, couple
 from jcw_core.network.graph import Network
 from jcw_core.network.operations import LAYERS
@@ -28,17 +28,24 @@ def channel_saliency(
 
     Args:
         weights: parameters by state-dict name.
-        grams: (D, D) by layer, see ``statistics``.
+        grams: (D, D) by layer, (D,) of large ones; see ``statistics``.
     """
     coupling, saliency = couple(network), nothing_yet(network)
     for layer, gram in grams.items():
-        rows = weights[f"{layer}.weight"].flatten(1).double()
-        system = damped(gram)
-        inverse = inverse_of(system)
-        energy = float(((rows @ system) * rows).sum()) + 1e-30
-        cost = rows.square().sum(0) / inverse.diagonal() / energy
+        with within_memory(f"layer {layer!r}, whose inputs are ordered"):
+            cost = _cost(weights[f"{layer}.weight"].flatten(1), gram)
         add_to_channels(coupling, network[layer].inputs[0], cost.numpy(), saliency)
     return _or_l1(network, weights, saliency)
+
+
+def _cost(weight: Tensor, gram: Tensor) -> Tensor:
+    """What a layer loses with each of its inputs, (D,), as a share of its energy."""
+    if gram.ndim == 1:
+        alone = torch.linalg.vector_norm(weight, dim=0).double().square() * gram
+        return alone / (alone.sum() + 1e-30)
+    rows, system = weight.double(), damped(gram)
+    energy = float(((rows @ system) * rows).sum()) + 1e-30
+    return rows.square().sum(0) / inverse_of(system).diagonal() / energy
 
 
 @torch.no_grad()

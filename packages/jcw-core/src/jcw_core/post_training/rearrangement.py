@@ -33,7 +33,7 @@ def rearranged(
     Args:
         network: at full width.
         tensors: parameters by state-dict name, in the old order.
-        grams: (D, D) by layer, in the old order.
+        grams: (D, D) by layer, in the old order; large layers, of which the diagonal is known, have no say.
         orders: the order of each group, the most important first.
 
     Returns:
@@ -54,7 +54,7 @@ def _wanted(
     """What each channel loses with each input, w_j^2 / [H^-1]_jj as a share of its layer's, (C, D); None if never pruned."""
     parts = []
     for layer in layers:
-        if layer in grams:
+        if layer in grams and grams[layer].ndim == 2:
             inverse = inverse_of(damped(grams[layer]))
             loss = tensors[f"{layer}.weight"].flatten(1).double().square() / inverse.diagonal()
             parts.append((loss / loss.sum().clamp_min(1e-30)).numpy())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -10,6 +12,8 @@ from jcw_core.post_training.removal import Removal, damped, grouped_rows, invers
 
 _BYTES = 2**29
 """Most memory for the systems that are solved at a time."""
+_REMEMBERED = 2**30
+"""Most memory for inverses that are kept: ResNet-50's take half of it."""
 
 
 def mask_at(removal: Removal, density: float, inputs: Tensor | None = None) -> Tensor:
@@ -30,36 +34,73 @@ def mask_at(removal: Removal, density: float, inputs: Tensor | None = None) -> T
     there = torch.ones(size, dtype=torch.bool) if inputs is None else inputs
     present = there[order]
     total = int(present.sum())
-    ranked = torch.where(present, loss, -torch.inf).flatten().argsort(stable=True)
     # What is not there goes before all else, and then as many as the density asks for.
-    gone = ranked[: groups * size - kept_groups(density, total)]
-    kept = torch.ones(groups * size, dtype=torch.bool)
-    kept[gone] = False
+    cost = torch.where(present, loss, -torch.inf).flatten()
+    kept = ~_smallest(cost, groups * size - kept_groups(density, total))
     return torch.zeros(groups, size, dtype=torch.bool).scatter_(1, order, kept.view(groups, size))
 
 
+def _smallest(values: Tensor, count: int) -> Tensor:
+    """Which ``count`` of ``values`` are smallest, the first of equal ones; large layers have too many to be sorted."""
+    if count == 0:
+        return torch.zeros_like(values, dtype=torch.bool)
+    last = values.kthvalue(count).values
+    below, level = values < last, values == last
+    return below | (level & (level.cumsum(0) <= count - below.sum()))
+
+
+def damped_inverse(gram: Tensor) -> Tensor:
+    """The inverse (D, D) of ``gram``, made regular, in float32."""
+    return inverse_of(damped(gram)).float()
+
+
+class Inverses:
+    """Remembers the inverse of each layer, which no architecture changes, as far as memory may be taken for that."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Tensor] = {}
+
+    def of(self, layer: str, gram: Tensor) -> Tensor:
+        """``damped_inverse`` of the Gram matrix of a layer."""
+        found = self._found.get(layer)
+        if found is None:
+            found = damped_inverse(gram)
+            if sum(4 * kept.numel() for kept in [found, *self._found.copy().values()]) <= _REMEMBERED:
+                self._found[layer] = found
+        return found
+
+
 @torch.no_grad()
-def refit(weight: Tensor, gram: Tensor, mask: Tensor) -> Tensor:
+def refit(
+    weight: Tensor,
+    gram: Tensor,
+    mask: Tensor,
+    inverse_of_gram: Callable[[Tensor], Tensor] = damped_inverse,
+) -> Tensor:
     """Weights on ``mask`` alone whose outputs are nearest to those of ``weight``.
 
     With S what stays and R what goes, that is W_S = H_SS^-1 (H W)_S, or W - W_R (H^-1_RR)^-1 H^-1_R: each group
-    solves the smaller of the two systems.
+    solves the smaller of the two systems. Inputs that are known not to depend on each other, as of a large layer, have
+    nothing to make up for.
 
     Args:
         weight: (out, D), dense.
-        gram: (D, D) of the dense layer's inputs.
+        gram: (D, D) of the dense layer's inputs, or its diagonal (D,).
         mask: (ceil(out / 4), D) bool.
+        inverse_of_gram: ``damped_inverse``, or what remembers its results.
 
     Returns:
         (out, D) float32, zero off the mask.
     """
-    system = damped(gram)
     rows = grouped_rows(weight.float())
+    if gram.ndim == 1:
+        return (rows * mask[:, None]).flatten(0, 1)[: len(weight)]
+    system = damped(gram).float()
     few = 2 * mask.sum(1) <= mask.shape[1]
     fitted = torch.empty_like(rows)
-    fitted[few] = _solved(system.float(), rows[few] @ system.float(), mask[few])
+    fitted[few] = _solved(system, rows[few] @ system, mask[few])
     if not few.all():
-        inverse = inverse_of(system).float()
+        inverse = inverse_of_gram(gram)
         kept = mask[~few]
         lost = _solved(inverse, rows[~few], ~kept) @ inverse
         fitted[~few] = (rows[~few] - lost) * kept[:, None]

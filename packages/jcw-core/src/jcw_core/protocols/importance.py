@@ -26,7 +26,8 @@ class Importance(Protocol):
         Args:
             network: at full width.
             tensors: trained parameters and statistics by state-dict name, torch tensors in float32.
-            grams: H = X X^T of what each prunable layer reads, (D, D) by layer, averaged over images.
+            grams: H = X X^T of what each prunable layer reads, (D, D) by layer, averaged over images; of layers so large
+                that H would not fit or take hours, its diagonal (D,).
             images: batches of normalised images (n, channels, height, width), torch tensors. No labels.
 
         Returns:

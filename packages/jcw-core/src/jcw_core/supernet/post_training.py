@@ -14,6 +14,7 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.graph import Network
 from jcw_core.post_training.database import Database, build, ordered
+from jcw_core.post_training.statistics import is_large
 from jcw_core.protocols import Run
 from jcw_core.run.records import SUPERNET
 from jcw_core.space.space import Population, SearchSpace, is_prunable
@@ -39,6 +40,7 @@ def build_database(run: Run) -> None:
     options, tensors = run.options(SupernetOptions), _brought(run, "mode", "post-training prunes")
     images = calibration_images(run)
     _tell_of_few(run, sum(len(batch) for batch, _ in images))
+    _tell_of_large(run)
     with threads(run.recipe.run.threads), computing(options.arithmetic):
         database = build(
             run.network,
@@ -81,6 +83,7 @@ def _tell_of_few(run: Run, images: int) -> None:
         node.name
         for node in network
         if is_prunable(network, node)
+        and not is_large(network, node.name)
         and images * prod(network.shapes[node.name][1:])
         < prod(network.parameter_shapes[f"{node.name}.weight"][1:])
     ]
@@ -89,6 +92,18 @@ def _tell_of_few(run: Run, images: int) -> None:
             "supernet", "images", 0, 0,
             f"{images} images are few for {', '.join(few[:3])}{', ...' if len(few) > 3 else ''}: their statistics are "
             "regularised; more images make better weights",
+        )  # fmt: skip
+
+
+def _tell_of_large(run: Run) -> None:
+    """Say which layers are too large for the surgeon."""
+    network = run.network
+    large = [node.name for node in network if is_prunable(network, node) and is_large(network, node.name)]
+    if large:
+        run.progress(
+            "supernet", "layers", 0, 0,
+            f"the cheaper mask for {', '.join(large)}: too large for what inputs have in common, so each is judged alone "
+            "and weights are not fitted anew",
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from safetensors.torch import load as deserialize
 from safetensors.torch import save as serialize
 from torch import Tensor
 
-from jcw_core.errors import FormatError
+from jcw_core.errors import FormatError, within_memory
 from jcw_core.files import atomic, safetensors_metadata
 
 _KEY = "jcw"
@@ -32,10 +32,12 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
     Raises:
         FormatError: the file is missing, damaged, or not a checkpoint.
+        JcwError: memory does not suffice.
     """
     try:
-        content = path.read_bytes()
-        tensors, note = deserialize(content), json.loads(safetensors_metadata(content)[_KEY])
+        with within_memory(str(path)):
+            content = path.read_bytes()
+            tensors, note = deserialize(content), json.loads(safetensors_metadata(content)[_KEY])
         if not isinstance(note, dict):
             raise TypeError(f"its note is {note!r:.60}")
         return tensors, note

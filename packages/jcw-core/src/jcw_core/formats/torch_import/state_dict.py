@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jcw_core.errors import FormatError
+from jcw_core.errors import FormatError, JcwError, within_memory
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net")
 """Keys under which people keep a state dict beside an optimiser's."""
@@ -24,7 +24,10 @@ def read_state_dict(path: Path) -> dict[str, NDArray[Any]]:
         FormatError: the file is missing, damaged, or holds anything but tensors by name; it is named.
     """
     try:
-        found: Any = torch.load(path, map_location="cpu", weights_only=True)
+        with within_memory(str(path)):
+            found: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except JcwError:
+        raise
     except FileNotFoundError:
         raise FormatError(f"{path}: no such file", see="") from None
     except Exception as error:  # of many kinds, by how the file is damaged
