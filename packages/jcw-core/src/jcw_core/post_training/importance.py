@@ -41,7 +41,7 @@ def channel_saliency(
 def _cost(weight: Tensor, gram: Tensor) -> Tensor:
     """What a layer loses with each of its inputs, (D,), as a share of its energy."""
     if gram.ndim == 1:
-        alone = torch.linalg.vector_norm(weight, dim=0).double().square() * gram
+        alone: Tensor = torch.linalg.vector_norm(weight, dim=0).double().square() * gram
         return alone / (alone.sum() + 1e-30)
     rows, system = weight.double(), damped(gram)
     energy = float(((rows @ system) * rows).sum()) + 1e-30
