@@ -53,7 +53,7 @@ class ExportOptions:
     )
     calibration: CalibrationMethod = option(
         "mse",
-        help="how int8 rounds activations: what is nearest to their values, all but one in ten thousand, or all (minmax)",
+        help="the range of activations in int8: mse, nearest to their values; percentile, all but one in ten thousand; minmax, all",
     )
     calibration_error: float = option(
         0.05,
