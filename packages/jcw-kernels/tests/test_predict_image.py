@@ -167,7 +167,11 @@ def test_a_network_that_makes_maps_is_not_asked_for_classes(maps: int, photo: Pa
     ends = [net.conv(f"head{number}", 2 + number, 1, source="input") for number in range(maps)]
     network = net.build_joined(ends)
     shapes = network.parameter_shapes.items()
-    made = Model(network, {name: np.ones(shape, np.float32) for name, shape in shapes}, images=IMAGES)
+    made = Model(
+        network,
+        {name: np.ones(shape, np.float32) for name, shape in shapes},
+        images=replace(IMAGES, classes=()),
+    )
     JcwExporter().export(made, tmp_path / "model.jcw")
     told = "output 2x12x10" if maps == 1 else "head0 2x12x10, head1 3x12x10"
     with pytest.raises(FormatError, match=rf"model\.jcw: does not classify, but makes {told};"):

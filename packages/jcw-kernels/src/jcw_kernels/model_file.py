@@ -19,9 +19,8 @@ from jcw_core.network.image_input import ImageInput
 from jcw_core.network.layers import FusedLayer, fuse
 from jcw_core.network.model import Model
 from jcw_core.network.operations import ACTIVATIONS
-from jcw_core.network.outputs import shapes_of
+from jcw_core.network.outputs import makes_logits, shapes_of
 from jcw_core.protocols import Precision, WeightType
-from jcw_core.run.classes import makes_logits
 from jcw_kernels.fold import Folded, fold
 from jcw_kernels.quantization import Numbers, Quantization, quantized
 from jcw_kernels.weight_packing import as_stored, pack
@@ -225,9 +224,10 @@ def output_shapes_of(file: bytes) -> Mapping[str, tuple[int, ...]]:
 
 
 def classifies(file: bytes) -> bool:
-    """Whether what a ``model.jcw`` makes are classes; taken for granted where it does not say what its network is."""
-    text = safetensors_metadata(file).get("network")
-    return text is None or makes_logits(Network.from_json(text))
+    """Whether what a ``model.jcw`` makes are classes: it has names of them, or logits. Without its network, that is taken for granted."""
+    text, images = safetensors_metadata(file).get("network"), images_of(file)
+    named = images is not None and bool(images.classes)
+    return named or text is None or makes_logits(Network.from_json(text))
 
 
 def images_of(file: bytes) -> ImageInput | None:

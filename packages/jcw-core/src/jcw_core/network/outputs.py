@@ -48,3 +48,9 @@ def outputs_of(network: Network) -> tuple[Output, ...]:
 def shapes_of(network: Network) -> Mapping[str, Shape]:
     """Shape of each output by name, in their order."""
     return {output.name: output.shape for output in outputs_of(network)}
+
+
+def makes_logits(network: Network) -> bool:
+    """Whether the outputs are one vector of logits, or of probabilities, rather than maps, boxes or several of them."""
+    shape, last = network.shapes[network.output.name], network[network.output.inputs[0]]
+    return shape[0] == network.num_classes > 1 and last.op not in ("concat", "sigmoid", "hardsigmoid")

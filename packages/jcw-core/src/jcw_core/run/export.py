@@ -12,9 +12,10 @@ from jcw_core.datasets.split import normalise
 from jcw_core.errors import RecipeError
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.normalisation import with_normalisation
+from jcw_core.network.outputs import makes_logits
 from jcw_core.options import option
 from jcw_core.protocols import ComputesHalf, Precision, Quantizes, Resized, StoresWeights, WeightType
-from jcw_core.run.classes import makes_logits
+from jcw_core.run.classes import classifies
 from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, write_exports
 
 if TYPE_CHECKING:
@@ -123,5 +124,6 @@ def image_input(run: Run) -> ImageInput:
     data = run.dataset("training")
     resize = data.resize if isinstance(data, Resized) else None
     mean, std = (tuple(map(float, values)) for values in (data.mean, data.std))
-    classes = tuple(data.classes) if makes_logits(run.network) else ()
+    labelled = classifies(run.network, data) and bool((data.labels >= 0).all())
+    classes = tuple(data.classes) if labelled or makes_logits(run.network) else ()
     return ImageInput(mean, std, resize or data.image_shape[1], classes, run.input_name)
