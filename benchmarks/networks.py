@@ -35,7 +35,9 @@ from workers import Worker, start
 
 from jcw_core.formats.onnx_writer import to_onnx
 from jcw_core.network.graph import Network
+from jcw_core.protocols import Products
 from jcw_kernels import calibrate, chosen_isa, compile_model
+from jcw_kernels.gains import products_here
 
 OURS = "jcw"
 PRECISIONS = ("float32", "float16", "int8")
@@ -43,8 +45,10 @@ Files = dict[tuple[str, str], list[Path]]
 """The models of all densities, by precision and suffix."""
 
 
-def write_models(network: Network, folder: Path, precisions: Sequence[str], batch: int) -> tuple[Path, Files]:
-    """Images, and the models of all densities as ``.jcw`` and ``.onnx``."""
+def write_models(
+    network: Network, folder: Path, precisions: Sequence[str], batch: int, products: Products
+) -> tuple[Path, Files]:
+    """Images, and the models of all densities as ``.jcw`` and ``.onnx``; layers of int8 are chosen by ``products``."""
     rng = np.random.default_rng(0)
     image, pixels = folder / "image.npy", rng.standard_normal((batch, *network.input_shape), dtype=np.float32)
     np.save(image, pixels)
@@ -55,7 +59,7 @@ def write_models(network: Network, folder: Path, precisions: Sequence[str], batc
         exact.write_bytes(to_onnx(model, batch=batch).SerializeToString())
         for precision in precisions:
             jcw, onnx = (folder / f"{density}-{precision}{suffix}" for suffix in (".jcw", ".onnx"))
-            numbers = calibrate(model, pixels) if precision == "int8" else None
+            numbers = calibrate(model, pixels, products=products) if precision == "int8" else None
             kind = "float16" if precision == "float16" else "float32"
             compile_model(model, quantization=numbers, precision=kind).save(jcw)
             write_rounded(exact, pixels, onnx) if precision == "int8" else shutil.copyfile(exact, onnx)
@@ -84,7 +88,8 @@ def measure(network: Network, args: argparse.Namespace) -> Iterator[Row]:
     """The rows of one network."""
     with tempfile.TemporaryDirectory() as name:
         environment = avx2_only(Path(name)) if args.avx2 else {}
-        image, files = write_models(network, Path(name), args.precisions, args.batch)
+        products = "pairs" if args.avx2 else products_here()
+        image, files = write_models(network, Path(name), args.precisions, args.batch, products)
         workers: dict[tuple[str, str], Worker] = {}
         for precision, runtime in itertools.product(args.precisions, LOADERS):
             if precision == "float16" and runtime not in IN_HALF:

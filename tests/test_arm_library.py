@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,10 @@ from jcw_kernels import Program
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "packages" / "jcw-kernels"
-MODEL = PACKAGE / "tests" / "fixtures" / "model-2.jcw"
+sys.path.insert(0, str(PACKAGE / "tests"))
+from old_models import FIXTURES, IMAGE, OUTPUTS, check  # noqa: E402
+
+MODEL = FIXTURES / "model-2.jcw"
 
 
 def run(*words: object) -> str:
@@ -47,6 +51,11 @@ def test_the_example_runs_on_arm(aarch64_program: Path, tmp_path: Path) -> None:
     want = program.run(image)
     got = np.fromfile(tmp_path / "out.raw", np.float32).reshape(want.shape)
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+    IMAGE.tofile(tmp_path / "in.raw")
+    for name in OUTPUTS:
+        run(*emulated, FIXTURES / f"{name}.jcw", *files[1:])
+        check(name, np.fromfile(tmp_path / "out.raw", np.float32))
+    image.tofile(tmp_path / "in.raw")
     whole = MODEL.read_bytes()
     (tmp_path / "bad.jcw").write_bytes(whole[:-4] + bytes(4 * [whole[-1] ^ 1]))
     done = subprocess.run(

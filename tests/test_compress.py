@@ -13,6 +13,7 @@ import click
 import numpy as np
 import pytest
 from commands import jcw, start, wait_for
+from safetensors.numpy import load as load_tensors
 
 import jcw_core.compress.work
 from jcw_core.cli.main import build
@@ -126,13 +127,23 @@ def finished(place: Path, budget: str) -> Path:
     return place / "out/small"
 
 
-def test_in_int8_it_is_profiled_and_exported(place: Path) -> None:
-    given = (*MODULE, "--images", "flat", "--budget-ms", "1000", "--precision", "int8", "--out", "int8")
-    done = jcw(*given, *QUICK, cwd=place)
+@pytest.mark.parametrize(("precision", "stored"), [("int8", np.int8), ("float16", np.float16)])
+def test_in_other_precisions_it_is_profiled_and_exported(place: Path, precision: str, stored: type) -> None:
+    """Whatever this processor gains from."""
+    given = (*MODULE, "--images", "flat", "--budget-ms", "1000", "--precision", precision, "--out", precision)
+    always = ("--set", "export.products=bytes", "--set", "export.calibration_error=1.0")
+    done = jcw(*given, *QUICK, *always, cwd=place)
     assert done.returncode == 0, done.stderr
-    assert safetensors_metadata((place / "int8" / "model.jcw").read_bytes())["precision"] == "int8"
-    assert LatencyTable.load(place / "int8" / "table.npz").device.versions["precision"] == "int8"
+    file = (place / precision / "model.jcw").read_bytes()
+    assert safetensors_metadata(file)["precision"] == precision
+    kinds = {
+        array.dtype for name, array in load_tensors(file).items() if name.endswith((".values", ".weight"))
+    }
+    assert np.dtype(stored) in kinds
+    assert precision == "int8" or kinds == {np.dtype(stored)}
+    assert LatencyTable.load(place / precision / "table.npz").device.versions["precision"] == precision
     assert "latencies are predicted for the former" not in done.stderr
+    assert "held-out images" in done.stdout
 
 
 @pytest.mark.parametrize(("weights", "notes"), [(None, 1), (Path("w.pth"), 0)])

@@ -177,10 +177,10 @@ def test_the_order_of_the_estimates_is_compared_with_that_of_trained_networks(
 
 @pytest.fixture(scope="module")
 def measured(workspace: Path) -> Path:
-    """A run on the device ``host``."""
+    """A run on the device ``host``, in which the first convolution may be pruned."""
     text = (workspace / "recipe.toml").read_text()
     (workspace / "host.toml").write_text(text.replace(*ON_HOST))
-    done = jcw("run", "host.toml", cwd=workspace)
+    done = jcw("run", "host.toml", "--set", "network.prune_first=true", cwd=workspace)
     assert done.returncode == 0, done.stderr
     return workspace / "runs" / "host"
 
@@ -207,6 +207,14 @@ def test_the_report_keeps_its_contract(measured: Path) -> None:
         assert model["macs"] > 0
         assert model["kept_weights"] > 0
     assert report["baseline"]["macs"] > max(m["macs"] for m in report["models"])
+
+
+def test_the_first_convolution_has_a_density_where_the_recipe_asks_for_it(
+    measured: Path, finished: Path
+) -> None:
+    for run, asked in ((measured, True), (finished, False)):
+        models = json.loads((run / "report.json").read_text())["models"]
+        assert {"conv1" in model["architecture"]["densities"] for model in models} == {asked}
 
 
 @needs("chromium")

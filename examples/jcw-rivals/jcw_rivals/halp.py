@@ -4,7 +4,8 @@ Faithful: a channel's worth is the first-order Taylor saliency of its batch norm
 order of their worth; a channel weighs what it adds to the latency that was measured of its layer; an exact solver fills
 the knapsack; pruning goes to the budget in several steps, after each of which weights are looked up for what is left.
 Left out: the fine-tuning between those steps, as models are trained after all methods alike, and the masks that say
-which channels these are, as a model is trained from random weights. Layers whose channels must be equal are one item.
+which channels these are: as with all methods, a model begins with the first so many of the supernet's, which were trained to
+stand alone. Layers whose channels must be equal are one item.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from jcw_core.hookspecs import hookimpl
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.model import Model
-from jcw_core.protocols import WeightType
+from jcw_core.protocols import Calibration, WeightType
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_core.run.context import Context
@@ -82,13 +82,32 @@ class Grey:
         return [self]
 
 
+class Host:
+    """A device that is this machine."""
+
+    name = "host"
+
+    @dataclass(frozen=True)
+    class Options:
+        pass
+
+    options = Options
+
+    def open(self, options: Options) -> Any:
+        raise NotImplementedError
+
+    @hookimpl
+    def jcw_register_devices(self) -> list[Host]:
+        return [self]
+
+
 def context_of(folder: Path, formats: str) -> Context:
     recipe = folder / "recipe.toml"
     recipe.write_text(
         f'[network]\nfile = "net.json"\n[data]\nname = "grey"\nholdout = 2\n[export]\nformats = {formats}\n'
     )
     (folder / "net.json").write_text(NETWORK.to_json())
-    plugins = {"core": jcw_core.plugin, "trained": Trained(), "data": Grey()}
+    plugins = {"core": jcw_core.plugin, "trained": Trained(), "data": Grey(), "device": Host()}
     registry = Registry(plugins, installed=False)
     return Context(load_recipe(recipe, registry), registry, RunDirectory(folder / "run"))
 
@@ -127,7 +146,7 @@ class Halving:
 
     name, suffix = "halving", ".txt"
 
-    def __init__(self, weights: WeightType = "float32") -> None:
+    def __init__(self, weights: Literal["auto", WeightType] = "auto") -> None:
         self.weights = weights
 
     def storing(self, weights: WeightType) -> Halving:
@@ -141,7 +160,7 @@ class Halving:
         return [self]
 
 
-@pytest.mark.parametrize("weights", ["float32", "float16"])
+@pytest.mark.parametrize("weights", ["auto", "float32", "float16"])
 def test_weights_are_stored_as_the_recipe_says_where_a_format_leaves_a_choice(
     weights: str, tmp_path: Path
 ) -> None:
@@ -158,15 +177,18 @@ class Rounding:
 
     name, suffix = "rounding", ".txt"
 
-    def __init__(self, images: NDArray[np.float32] | None = None, half: bool = False) -> None:
+    def __init__(
+        self, images: NDArray[np.float32] | None = None, half: bool = False, how: Calibration | None = None
+    ) -> None:
         self.images = images
         self.half = half
+        self.how = how
 
     def in_half_precision(self) -> Rounding:
         return Rounding(half=True)
 
-    def calibrated(self, images: NDArray[np.float32]) -> Rounding:
-        return Rounding(images)
+    def calibrated(self, images: NDArray[np.float32], how: Calibration | None = None) -> Rounding:
+        return Rounding(images, how=how)
 
     def export(self, model: Model, path: Path) -> None:
         if self.half:
@@ -175,6 +197,7 @@ class Rounding:
             path.write_text(
                 "" if self.images is None else repr((self.images.shape, float(self.images.max())))
             )
+        path.with_suffix(".how").write_text(repr(self.how))
 
     @hookimpl
     def jcw_register_exporters(self) -> list[Rounding]:
@@ -203,6 +226,26 @@ def test_files_that_compute_with_whole_numbers_are_calibrated_on_training_images
     (count, *shape), largest = ast.literal_eval(found)
     assert (count, tuple(shape)) == (expected[0], NETWORK.input_shape)
     assert largest == pytest.approx(expected[1], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "how"),
+    [
+        ("", Calibration("mse", 0.05, "bytes")),
+        ('calibration = "minmax"\ncalibration_error = 0.5', Calibration("minmax", 0.5, "bytes")),
+        ('products = "pairs"', Calibration("mse", 0.05, "pairs")),
+        ('[device]\nname = "host"', Calibration("mse", 0.05, None)),
+        ('products = "none"\n[device]\nname = "host"', Calibration("mse", 0.05, "none")),
+    ],
+)
+def test_the_recipe_says_how_whole_numbers_are_chosen(
+    settings: str, how: Calibration, tmp_path: Path
+) -> None:
+    """And for which processor: for this one, where it is the device."""
+    context = context_of(tmp_path, f'["rounding"]\nprecision = "int8"\n{settings}')
+    context.registry.add("rounding", Rounding())
+    run(context, "export")
+    assert context.path("models/m1/model.how").read_text() == repr(how)
 
 
 def test_files_that_compute_in_half_precision_need_no_images(tmp_path: Path) -> None:

@@ -76,12 +76,12 @@ def test_checkpoints_of_a_damaged_owner_are_dropped(tmp_path: Path, owner: bytes
 
 def test_checkpoints_of_other_inputs_are_dropped(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
-    directory.claim_scratch("stage", "one")
+    assert not directory.claim_scratch("stage", "one")
     checkpoint = directory.scratch("stage") / "checkpoint"
     checkpoint.touch()
-    directory.claim_scratch("stage", "one")
+    assert not directory.claim_scratch("stage", "one")
     assert checkpoint.exists()
-    directory.claim_scratch("stage", "two")
+    assert directory.claim_scratch("stage", "two")
     assert not checkpoint.exists()
 
 

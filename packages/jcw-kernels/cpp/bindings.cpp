@@ -18,6 +18,7 @@
 #include "base/error.hpp"
 #include "base/isa.hpp"
 #include "model/windows.hpp"
+#include "peak.hpp"
 #include "program.hpp"
 
 namespace nb = nanobind;
@@ -153,19 +154,11 @@ class Engine {
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
 };
 
-// GFLOP/s of the tile loop with its data in L1 cache, the best of `rounds` runs.
-double peak_gflops(const std::string& isa, int rounds) {
+// The best of `rounds` runs of the loop that computes in a precision.
+double peak_gflops(const std::string& isa, const std::string& precision, int rounds) {
   const jcw::Kernels& kernels = jcw::choose_isa(isa);
-  const auto data = std::make_unique<float[]>(2048);
-  constexpr int inner = 2000;
-  const double flops = 2.0 * 4 * kernels.tuning.tile_vectors * kernels.tuning.width * 32 * inner;
-  double best = 0;
-  for (int i = 0; i < rounds; ++i) {
-    const auto start = Clock::now();
-    kernels.peak(inner, data.get());
-    best = std::max(best, flops / seconds_since(start));
-  }
-  return best / 1e9;
+  if (precision == "int8") return jcw::peak_gflops(jcw::quantized_kernels(kernels), rounds);
+  return jcw::peak_gflops(precision == "float16" ? jcw::half_kernels(kernels) : kernels, rounds);
 }
 
 // GB/s, read and written, of copies between arrays that no cache holds.
@@ -206,14 +199,18 @@ NB_MODULE(_engine, m) {
   m.def("available_isas", &jcw::available_isas, "Instruction sets that run here, best first.");
   m.def("chosen_isa", [](const std::string& isa) { return std::string(jcw::choose_isa(isa).name); }, "isa"_a = "",
         "The instruction set that a program would use.");
+  m.def("numbers_at_once", [](const std::string& isa) { return jcw::quantized_kernels(jcw::choose_isa(isa)).inputs; }, "isa"_a = "",
+        "How many products of whole numbers one instruction sums up.");
   m.def("gains_from_numbers", [](int rows, int columns, double kept) { return jcw::gains_from_numbers({rows, columns}, kept); },
         "rows"_a, "columns"_a, "kept_inputs"_a, "Whether a convolution is taken to be faster with whole numbers.");
+  m.def("linear_gains_from_numbers", &jcw::linear_gains_from_numbers, "inputs"_a, "outputs"_a, "density"_a,
+        "Whether a linear layer is, or a convolution of one output pixel.");
   m.def("depthwise_gains_from_numbers",
         [](std::pair<int, int> kernel, std::pair<int, int> stride, bool clamps, int out_width) {
           return jcw::depthwise_gains_from_numbers({kernel.first, kernel.second}, {stride.first, stride.second}, clamps, out_width);
         },
         "kernel_size"_a, "stride"_a, "clamps"_a, "out_width"_a, "Whether a depthwise one is, whose activation only clamps or does more.");
-  m.def("peak_gflops", &peak_gflops, "isa"_a = "", "rounds"_a = 20,
+  m.def("peak_gflops", &peak_gflops, "isa"_a = "", "precision"_a = "float32", "rounds"_a = 20,
         "GFLOP/s of the tile loop with its data in L1 cache, at the clock of this moment: the best of some runs.");
   m.def("copy_gbytes", &copy_gbytes, "GB/s, read and written, of large copies.");
 }

@@ -2,6 +2,7 @@
  *
  * Every function returns a jcw_status and never ends the process; what went wrong is one line of jcw_error(). A model is used
  * by one thread at a time, whichever it is; different models may be used by different threads at once.
+ * What a file says of its images, such as names of classes, is in its header: docs/files.md.
  * The environment variable JCW_ISA forces an instruction set, which otherwise is the best that the processor has.
  */
 #ifndef JCW_H

@@ -119,6 +119,7 @@ PROBLEMS = [
     LayerProblem("conv2d", 8, 7, 7, 8, (7, 7), groups=8),
     LayerProblem("linear", 30, 1, 1, 7, density=0.5, residual=True),
     LayerProblem("linear", 512, 1, 1, 1, density=0.1),
+    LayerProblem("linear", 256, 1, 1, 50, density=0.25, activation="relu", residual=True),
     LayerProblem("max_pool", 8, 10, 9, 8, (3, 3), (2, 2), (1, 1)),
     LayerProblem("avg_pool", 8, 7, 7, 8, (7, 7)),
     LayerProblem("global_avg_pool", 8, 10, 9, 8),

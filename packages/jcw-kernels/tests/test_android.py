@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from c_library import ARGUMENTS
+from old_models import FIXTURES, IMAGE, OUTPUTS, SHAPE, check, fixture_file
 from programs import need
 from random_programs import random_program
 
@@ -23,8 +24,7 @@ from jcw_kernels import Program
 PACKAGE = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).parent
 ANDROID = PACKAGE / "android"
-MODEL = HERE / "fixtures" / "model-2.jcw"
-SHAPE = (3, 9, 8)
+MODEL = FIXTURES / "model-2.jcw"
 PROGRAMS = 20
 VERSION = re.findall(r'^version = "(.*)"', (PACKAGE / "pyproject.toml").read_text(), re.MULTILINE)[0]
 
@@ -118,6 +118,9 @@ def outputs(unpacked: Path, folder: Path) -> Path:
         (models / f"{number}.jcw").write_bytes(random_program(rng).file())
         shape = Program((models / f"{number}.jcw").read_bytes()).input_shape
         rng.standard_normal((number % 4, *shape), dtype=np.float32).tofile(models / f"{number}.raw")
+    for name in OUTPUTS:
+        shutil.copy(FIXTURES / f"{name}.jcw", models)
+        IMAGE.tofile(models / f"{name}.raw")
     cases(unpacked, "outputs", models)
     return models
 
@@ -128,6 +131,13 @@ def test_programs_give_the_bits_of_python(number: int, outputs: Path) -> None:
     program = Program((outputs / f"{number}.jcw").read_bytes())
     images = np.fromfile(outputs / f"{number}.raw", np.float32).reshape(-1, *program.input_shape)
     assert (outputs / f"{number}.out").read_bytes() == program.run(images).tobytes()
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_every_version_so_far_is_read(name: str, outputs: Path) -> None:
+    got = np.fromfile(outputs / f"{name}.out", np.float32)
+    check(name, got)
+    assert got.tobytes() == Program(fixture_file(name)).run(IMAGE).tobytes()
 
 
 def test_threads_do_not_meet(unpacked: Path, outputs: Path) -> None:
@@ -148,7 +158,7 @@ def test_shapes_and_steps_are_those_of_python(unpacked: Path) -> None:
 
 def test_names_of_layers_are_any_text(unpacked: Path, tmp_path: Path) -> None:
     """Also such as Java's own UTF-8 writes otherwise. Version 1 has no checksum."""
-    file = (HERE / "fixtures" / "model-1.jcw").read_bytes()
+    file = fixture_file("model-1")
     (tmp_path / "model.jcw").write_bytes(file.replace(b"stem", "😀".encode()))
     layers = [line.split("\t")[0] for line in cases(unpacked, "steps", tmp_path / "model.jcw")[2:]]
     assert layers == ["😀", "😀", "conv", "dw", "mean", "flat", "fc"]
@@ -219,9 +229,9 @@ def test_natives_check_for_themselves(unpacked: Path) -> None:
 
 
 def test_damaged_files_are_refused_or_harmless(unpacked: Path, tmp_path: Path) -> None:
-    """Of both versions: the one without a checksum is read further."""
-    for name in ("model-1.jcw", "model-2.jcw"):
-        shutil.copy(HERE / "fixtures" / name, tmp_path)
+    """Of every version: the one without a checksum is read further."""
+    for name in OUTPUTS:
+        shutil.copy(FIXTURES / f"{name}.jcw", tmp_path)
     (line,) = cases(unpacked, "damage", tmp_path)
     fine, argument, file, device, memory, internal = json.loads(line)
     assert file > 200

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from c_library import ARGUMENTS, library
 from device_program import built
+from old_models import FIXTURES, IMAGE, OUTPUTS, check
 from programs import needs
 
 from jcw_kernels import Program
 
 PACKAGE = Path(__file__).parents[1]
 EXAMPLES = PACKAGE.parents[1] / "examples" / "c"
-MODEL = PACKAGE / "tests" / "fixtures" / "model-2.jcw"
+MODEL = FIXTURES / "model-2.jcw"
 STRICT = "-pedantic -Wall -Wextra -Werror"
 
 pytestmark = needs("cmake", "c++", "nm", "pkg-config")
@@ -86,6 +87,16 @@ def test_the_examples_give_the_bits_of_python(
         assert out.read_bytes() == want.tobytes()
     run(build / "threads", MODEL, tmp_path / "in.raw", tmp_path / "threads.raw", 5)
     assert (tmp_path / "threads.raw").read_bytes() == 5 * want.tobytes()
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_the_examples_read_every_version_so_far(name: str, built_by_cmake: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.raw").write_bytes(IMAGE.tobytes())
+    for example, words in (("run", []), ("run_static", []), ("threads", ["2"])):
+        out = tmp_path / f"{example}.raw"
+        run(built_by_cmake / example, FIXTURES / f"{name}.jcw", tmp_path / "in.raw", out, *words)
+        for outputs in np.fromfile(out, np.float32).reshape(-1, 5):
+            check(name, outputs)
 
 
 def test_the_examples_say_what_is_wrong(built_by_cmake: Path, tmp_path: Path) -> None:

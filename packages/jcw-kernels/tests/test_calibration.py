@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from kernel_samples import conv_network, weights_for
 
 from jcw_core.errors import JcwError
+from jcw_core.files import safetensors_metadata
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.model import Model
+from jcw_core.protocols import Calibration, CalibrationMethod
 from jcw_kernels import Program, calibrate, compile_model
+from jcw_kernels.exporter import JcwExporter
 from jcw_kernels.layer_program import layer_file
 from jcw_kernels.quantization import Numbers
 
@@ -47,6 +52,32 @@ def test_pointwise_layers_are_taken_where_they_keep_many_inputs(rng: np.random.G
     images = rng.standard_normal((2, 64, 6, 6), dtype=np.float32)
     for density, taken in ((1.0, {"conv"}), (0.125, {"conv"}), (0.1, set())):
         assert set(calibrate(Model(network, weights_for(network, rng, density)), images)) == taken
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "density", "taken"),
+    [
+        (64, 32, 1.0, True),
+        (64, 31, 1.0, False),
+        (512, 100, 0.2, True),
+        (512, 100, 0.15, False),
+        (33_156, 4, 1.0, False),
+    ],
+)
+@pytest.mark.parametrize("op", ["linear", "conv2d"])
+def test_linear_layers_are_taken_where_they_keep_much(
+    op: str, inputs: int, outputs: int, density: float, taken: bool, rng: np.random.Generator
+) -> None:
+    b = NetworkBuilder("net", (inputs, 1, 1))
+    b.add("flat", "flatten") if op == "linear" else None
+    b.linear("layer", outputs) if op == "linear" else b.conv("layer", outputs, 1, bias=True)
+    network = b.build()
+    images = rng.standard_normal((2, inputs, 1, 1), dtype=np.float32)
+    model = Model(network, weights_for(network, rng, density))
+    numbers = calibrate(model, images)
+    assert set(numbers) == ({"layer"} if taken else set())
+    kernels = {step.kernel for step in compile_model(model, quantization=numbers).profile(rounds=1)}
+    assert ("int8 linear" in kernels) == taken
 
 
 def test_layers_may_be_named(rng: np.random.Generator) -> None:
@@ -94,14 +125,15 @@ def test_layers_that_run_together_are_seen_one_by_one(rng: np.random.Generator) 
     assert set(calibrate(model, rng.standard_normal((2, 16, 48, 48), dtype=np.float32))) == {"one", "two"}
 
 
-def test_means_of_outputs_stay(rng: np.random.Generator) -> None:
-    """Rounded weights shift them; biases make up for it."""
-    network = conv_network((16, 12, 12), 8, (3, 3))
+@pytest.mark.parametrize("size", [12, 3])
+def test_means_of_outputs_stay(size: int, rng: np.random.Generator) -> None:
+    """Rounded weights shift them; biases make up for it. One that makes a pixel of 3 x 3 is a linear layer."""
+    network = conv_network((16, size, size), 8, (3, 3))
     arrays = weights_for(network, rng)
     arrays["conv.weight"][:, :, 1, 1] += 200 * np.sign(rng.standard_normal((8, 16))).astype(np.float32)
-    images = np.abs(rng.standard_normal((32, 16, 12, 12), dtype=np.float32)) + 1
+    images = np.abs(rng.standard_normal((32, 16, size, size), dtype=np.float32)) + 1
     model = Model(network, arrays)
-    numbers = calibrate(model, images)
+    numbers = calibrate(model, images, layers=["conv"])
     plain = {"conv": Numbers(numbers["conv"].scale, numbers["conv"].zero, np.zeros(16))}
     exact = compile_model(model).run(images).reshape(32, 8, -1).mean(axis=(0, 2))
 
@@ -121,3 +153,20 @@ def test_what_cannot_be_calibrated_is_said(rng: np.random.Generator) -> None:
         calibrate(model, images, method="best")  # type: ignore[arg-type]
     with pytest.raises(JcwError, match="NaN or infinite"):
         calibrate(model, np.full_like(images, np.nan))
+
+
+def test_methods_differ_where_there_are_outliers(tmp_path: Path, rng: np.random.Generator) -> None:
+    """One value in 262,144 is a hundred times the others: cut off, weighed against the rest, or kept."""
+    network = conv_network((1, 64, 64), 4, (3, 3))
+    model = Model(network, weights_for(network, rng))
+    images = rng.random((64, 1, 64, 64), dtype=np.float32)
+    images[7, 0, 5, 5] = 100
+    path = tmp_path / "model.jcw"
+    scales = {}
+    for method in get_args(CalibrationMethod):
+        JcwExporter().calibrated(images, Calibration(method)).export(model, path)
+        (unit,) = json.loads(safetensors_metadata(path.read_bytes())["program"])["units"]
+        scales[method] = 255 * unit["input_scale"]
+    assert scales["minmax"] == pytest.approx(100, rel=1e-5)
+    assert 60 < scales["mse"] < 90
+    assert 0.9 < scales["percentile"] < 1

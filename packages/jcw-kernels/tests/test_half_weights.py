@@ -14,6 +14,7 @@ from jcw_core.backbones.mobilenet_v2 import MOBILENET_V2
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
+from jcw_core.protocols import Precision
 from jcw_kernels import compile_model, load
 from jcw_kernels.exporter import JcwExporter
 from jcw_kernels.model_file import serialize
@@ -71,6 +72,19 @@ def test_files_are_half_as_large(tmp_path: Path, rng: np.random.Generator) -> No
         sizes.append(path.stat().st_size)
         load(path)
     assert sizes[1] < 0.57 * sizes[0]
+
+
+@pytest.mark.parametrize(("precision", "stored"), [("float32", np.float32), ("float16", np.float16)])
+def test_weights_are_stored_in_what_they_are_computed_in_unless_one_says(
+    precision: Precision, stored: type, rng: np.random.Generator
+) -> None:
+    network = plain_network()
+    model = Model(network, weights_for(network, rng, 0.5))
+    for asked, kept in ((None, stored), ("float32", np.float32), ("float16", np.float16)):
+        arrays = load_tensors(serialize(model, asked, precision=precision))
+        assert {array.dtype for name, array in arrays.items() if name.endswith((".values", ".weight"))} == {
+            np.dtype(kept)
+        }
 
 
 def test_biases_stay_as_they_are(rng: np.random.Generator) -> None:

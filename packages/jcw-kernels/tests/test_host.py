@@ -11,11 +11,13 @@ from click.testing import CliRunner
 from kernel_samples import PROBLEMS, conv_network, weights_for
 
 from jcw_core.errors import DeviceError
+from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 from jcw_core.network.problem import LayerProblem
 from jcw_core.protocols import Precision, TimesLayers
 from jcw_core.run.checks import available_cores
+from jcw_kernels import peak
 from jcw_kernels.commands import kernels
 from jcw_kernels.exporter import JcwExporter
 from jcw_kernels.host import HostDevice, HostOptions, HostPlugin
@@ -85,9 +87,38 @@ def test_profile_as_json(exported: Path) -> None:
     arguments = ["profile", str(exported), "--rounds", "2", "--json"]
     found = json.loads(CliRunner().invoke(kernels, arguments, catch_exceptions=False).output)
     assert found["threads"] == 1
-    assert found["peak_gflops"] > 0
+    assert found["peak_gflops"].keys() == {"float32"}
+    assert found["peak_gflops"]["float32"] > 0
     assert {step["layer"] for step in found["steps"]} >= {"conv"}
     assert all(step["seconds"] > 0 for step in found["steps"])
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+def test_profile_command_tells_precisions_apart(
+    precision: Precision, isa: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of int8 the layer that computes so, while the mean of its output is of floats."""
+    monkeypatch.setattr(peak, "_SECONDS", 0.0)
+    b = NetworkBuilder("network", (3, 12, 11))
+    b.conv("conv", 8, 3, bias=True)
+    b.add("mean", "global_avg_pool")
+    model = Model(b.build(), weights_for(b.build(), rng))
+    images = rng.standard_normal((2, 3, 12, 11), dtype=np.float32)
+    exporter = {"float16": JcwExporter().in_half_precision(), "int8": JcwExporter().calibrated(images)}
+    path = tmp_path / "model.jcw"
+    exporter.get(precision, JcwExporter()).export(model, path)
+    arguments = ["profile", str(path), "--rounds", "2", "--isa", isa]
+    found = json.loads(CliRunner().invoke(kernels, [*arguments, "--json"], catch_exceptions=False).output)
+    assert found["precision"] == precision
+    computed = {step["layer"]: step["precision"] for step in found["steps"]}
+    assert computed["conv"] == precision
+    assert computed["mean"] == ("float32" if precision == "int8" else precision)
+    assert found["peak_gflops"].keys() == set(computed.values())
+    assert min(found["peak_gflops"].values()) > 0
+    printed = CliRunner().invoke(kernels, arguments, catch_exceptions=False).output
+    assert all(f"GFLOP/s in {name}" in printed for name in computed.values())
+    rows = (line.split() for line in printed.splitlines())
+    assert any(row[:1] == ["conv"] and precision in row for row in rows)
 
 
 def test_profile_command_prints_names_as_they_are(tmp_path: Path, rng: np.random.Generator) -> None:

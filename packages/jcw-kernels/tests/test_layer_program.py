@@ -48,13 +48,22 @@ def test_layers_that_gain_are_timed_in_int8(isa: str, rng: np.random.Generator) 
         assert np.isfinite(program.run(np.ones((1, *program.input_shape), np.float32))).all()
     assert taken == [p for p in PROBLEMS if gains(p) or (p.then and gains(p.then))]
     many = LayerProblem("conv2d", 64, 6, 6, 8, density=0.125)
-    for problem, name in ((many, "int8"), (replace(many, density=0.1), "float32")):
+    linear = LayerProblem("linear", 1280, 1, 1, 100, density=0.2)
+    cases = [
+        (many, "int8"),
+        (replace(many, density=0.1), "float32"),
+        (linear, "int8"),
+        (replace(linear, density=0.1), "float32"),
+    ]
+    for problem, name in cases:
         file, _ = layer_file(problem, rng, "int8")
         assert safetensors_metadata(file)["precision"] == name
 
 
 def gains(problem: LayerProblem) -> bool:
-    """Windows larger than a pixel do, and others of many inputs; depthwise ones where neighbours make and take numbers."""
+    """Windows larger than a pixel do, and others of many inputs; depthwise ones where neighbours make and take numbers; large linear ones."""
+    if problem.op == "linear":
+        return problem.density >= 0.2 and problem.density * problem.in_channels * problem.out_channels >= 2048
     many = problem.kernel_size != (1, 1) or problem.density * problem.in_channels / problem.groups >= 8
     if problem.op != "conv2d" or problem.out_height == 1 or not many:
         return False

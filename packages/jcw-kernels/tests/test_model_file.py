@@ -7,12 +7,13 @@ import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from kernel_samples import weights_for
 from numpy.typing import NDArray
+from old_models import FIXTURES, IMAGE, OUTPUTS, check, fixture_file
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
@@ -22,10 +23,9 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
+from jcw_core.protocols import Precision
 from jcw_kernels import Program, compile_model, load
 from jcw_kernels.model_file import FORMAT, checksum, program_of, serialize
-
-FIXTURES = Path(__file__).parent / "fixtures"
 
 
 @pytest.fixture
@@ -70,31 +70,19 @@ def sealed(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> bytes:
     return save_tensors(arrays, {**metadata, "checksum": checksum(metadata, arrays)})
 
 
-FIXTURE_IMAGE = (np.arange(216, dtype=np.float32) % 13 - 6).reshape(1, 3, 9, 8) / 4
-FIXTURE_OUTPUTS = [-69.34522, -81.84067, -18.437303, 19.416403, 0.99165624]
-"""What the engine that wrote version 1 made of the image."""
-HALF_OUTPUTS = [-69.35302, -81.845955, -18.432955, 19.41423, 0.99039477]
-"""What the one that wrote version 3 made of it, with the same weights in float16."""
-INT8_OUTPUTS = [-69.29242, -81.64725, -18.366236, 19.455244, 1.0162862]
-"""What the one that wrote version 4 made of it, with int8 in the two convolutions."""
-DEPTHWISE_OUTPUTS = [-69.383453, -81.733559, -18.435602, 19.492968, 1.0183959]
-"""What the one that wrote version 5 made of it, with int8 in the depthwise one as well."""
-VERSIONS = {1: FIXTURE_OUTPUTS, 2: FIXTURE_OUTPUTS, 3: HALF_OUTPUTS, 4: INT8_OUTPUTS, 5: DEPTHWISE_OUTPUTS}
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_so_far_is_read(version: int, isa: str) -> None:
-    file = (FIXTURES / f"model-{version}.jcw").read_bytes()
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_every_version_so_far_is_read(name: str, isa: str) -> None:
+    file = fixture_file(name)
     metadata, _ = parts(file)
-    assert metadata["format"] == f"jcw-model/{version}"
-    np.testing.assert_allclose(Program(file, isa=isa).run(FIXTURE_IMAGE)[0], VERSIONS[version], rtol=1e-5)
+    assert metadata["format"] == f"jcw-model/{name.split('-')[1]}"
+    check(name, Program(file, isa=isa).run(IMAGE))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_file_that_does_not_name_its_outputs_has_one(version: int) -> None:
-    program = Program((FIXTURES / f"model-{version}.jcw").read_bytes())
-    assert dict(program.output_shapes) == {"output": (5,)}
-    values = program.run(FIXTURE_IMAGE)
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_file_that_does_not_name_its_outputs_has_one(name: str) -> None:
+    program = Program(fixture_file(name))
+    assert dict(program.output_shapes) == {"output": (program.outputs,)}
+    values = program.run(IMAGE)
     np.testing.assert_array_equal(program.split(values)["output"], values)
 
 
@@ -111,13 +99,18 @@ def test_outputs_that_cannot_be_read_do_not_stop_a_program(file: bytes, text: st
 def test_there_is_a_fixture_of_every_version() -> None:
     """Whoever writes a new version adds one."""
     newest = int(FORMAT.rpartition("/")[2])
-    assert {path.stem for path in FIXTURES.iterdir()} == {f"model-{n}" for n in range(1, newest + 1)}
-    assert max(VERSIONS) == newest
+    assert {path.stem for path in FIXTURES.iterdir()} == set(OUTPUTS)
+    assert {int(name.split("-")[1]) for name in OUTPUTS} == set(range(1, newest + 1))
+
+
+def test_there_is_a_fixture_of_every_precision() -> None:
+    stated = {parts(fixture_file(name))[0].get("precision") for name in OUTPUTS}
+    assert stated == {None, *get_args(Precision)}
 
 
 def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
     metadata, arrays = parts(file)
-    assert metadata["format"] == FORMAT == "jcw-model/5"
+    assert metadata["format"] == FORMAT == "jcw-model/6"
     assert metadata["precision"] == "float32"
     data = b"".join(
         [
@@ -133,8 +126,8 @@ def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
     [
         (
             "format",
-            "jcw-model/6",
-            "of format jcw-model/6, newer than this engine, which reads up to jcw-model/5",
+            "jcw-model/7",
+            "of format jcw-model/7, newer than this engine, which reads up to jcw-model/6",
         ),
         ("format", "jcw-model/999999999", "newer than this engine"),
         ("format", "jcw-model/9999999999", "does not say format"),
@@ -339,10 +332,10 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         load(tmp_path / "bad.jcw")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_flipped_byte_is_refused_or_harmless(version: int, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_every_flipped_byte_is_refused_or_harmless(name: str, rng: np.random.Generator) -> None:
     """Of version 1, too, where no checksum ends the reading early."""
-    file = (FIXTURES / f"model-{version}.jcw").read_bytes()
+    file = fixture_file(name)
     image = np.zeros((1, 3, 9, 8), np.float32)
     for _ in range(3000):
         damaged = bytearray(file)

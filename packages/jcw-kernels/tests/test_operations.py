@@ -13,6 +13,7 @@ from kernel_samples import EPS, HALF_EPS, check, weights_for
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
+from jcw_core.protocols import Precision
 from jcw_kernels import compile_model
 
 Computed = dict[str, Any]
@@ -99,13 +100,15 @@ def test_activations_alone(
     ("kernel", "stride", "padding"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (5, 2, 2), (5, 1, 0), (4, 3, 2)]
 )
 @pytest.mark.parametrize("size", [(9, 8), (16, 33), (5, 5)])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
 def test_max_pooling_keeps_nan(
+    precision: Precision,
     size: tuple[int, int],
     kernel: int,
     stride: int,
     padding: int,
     relu: bool,
-    computed: Computed,
+    isa: str,
     rng: np.random.Generator,
 ) -> None:
     """Whatever the other values under the window, and the bits of the NaN."""
@@ -122,10 +125,10 @@ def test_max_pooling_keeps_nan(
     )
     image = np.where(rng.random(image.shape) < 0.02, bits.view(np.float32), image)
     image[0, 0, 0, 0] = np.nan
-    got = compile_model(Model(network, {}), **computed).run(image)[0]
+    got = compile_model(Model(network, {}), isa=isa, precision=precision).run(image)[0]
     want = reference.run(network, {}, image[0])
     assert np.isnan(want).any()
-    np.testing.assert_array_equal(got, want.astype(computed["precision"]))
+    np.testing.assert_array_equal(got, want.astype(precision))
 
 
 def squeeze_excite(b: NetworkBuilder) -> None:

@@ -8,6 +8,7 @@ from itertools import chain, repeat
 import numpy as np
 import pytest
 
+from jcw_core.protocols import Precision
 from jcw_kernels import available_isas, peak, peak_gflops
 from jcw_kernels.peak import settled
 
@@ -40,6 +41,8 @@ def test_slow_measurements_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 59 < settled(readings(clock)) < 102
 
 
-def test_rates_of_this_machine() -> None:
-    rates = {isa: peak_gflops(isa) for isa in available_isas()}
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+def test_rates_of_this_machine(precision: Precision, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peak, "_SECONDS", 0.2)
+    rates = {isa: peak_gflops(isa, precision) for isa in available_isas()}
     assert min(rates.values()) > 0

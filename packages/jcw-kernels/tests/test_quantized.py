@@ -1,10 +1,11 @@
-"""Convolutions of whole numbers: bit for bit those of integers in numpy, on every instruction set."""
+"""Convolutions and linear layers of whole numbers: bit for bit those of integers in numpy, on every instruction set."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import kernel_reference as reference
 import numpy as np
 import pytest
 from kernel_samples import conv_network, poisoned, weights_for
@@ -23,23 +24,28 @@ from jcw_kernels.model_file import serialize, stated
 from jcw_kernels.quantization import Numbers
 
 F32 = NDArray[np.float32]
-KERNELS = {"int8", "int8 depthwise", "int8 in floats"}
+KERNELS = {"int8", "int8 depthwise", "int8 in floats", "int8 linear"}
 
 
 def integers(file: bytes, image: F32, network: Network, numbers: Numbers) -> F32:
     """What the layer ``conv`` of a network of ``conv_network`` has to give."""
     tensors = load_tensors(file)
     node = network["conv"]
-    kernel, stride, padding = (node.attributes[key] for key in ("kernel_size", "stride", "padding"))
     scale = np.float32(numbers.scale)
     pixels = (
         np.clip(np.rint(image * (np.float32(1) / scale)) + numbers.zero, 0, 255).astype(np.int64)
         - numbers.zero
     )
-    (top, left), (step_y, step_x) = padding, stride
+    weight = expanded(tensors, network).astype(np.int64)
+    if node.op == "linear":
+        return (weight @ pixels.reshape(-1)).astype(np.float32) * (tensors["conv.scale"] * scale) + tensors[
+            "conv.bias"
+        ]
+    kernel, (step_y, step_x), (top, left) = (
+        node.attributes[key] for key in ("kernel_size", "stride", "padding")
+    )
     pixels = np.pad(pixels, ((0, 0), (top, top), (left, left)))
     seen = sliding_window_view(pixels, kernel, axis=(1, 2))[:, ::step_y, ::step_x]
-    weight = expanded(tensors, network).astype(np.int64)
     if node.attributes["groups"] == 1:
         sums = np.einsum("chwij,ocij->ohw", seen, weight).astype(np.float32)
     else:
@@ -87,8 +93,71 @@ def check(
 def without(network: Network) -> Network:
     """The network that gives the residual alone."""
     b = NetworkBuilder("other", network.input_shape)
-    b.add("other", "conv2d", "input", **dict(network["other"].attributes))
+    if network["other"].op == "linear":
+        b.add("flat", "flatten")
+    b.add("other", network["other"].op, **dict(network["other"].attributes))
     return b.build()
+
+
+def linear_network(inputs: int, outputs: int, activation: str = "", residual: bool = False) -> Network:
+    """One linear layer, called as the convolution of ``conv_network``, and what is fused into it."""
+    b = NetworkBuilder("one", (inputs, 1, 1))
+    b.add("flat", "flatten")
+    b.linear("conv", outputs)
+    if residual:
+        b.linear("other", outputs, source="flat")
+        b.add("sum", "add", "conv", "other")
+    if activation:
+        b.add("act", activation)
+    return b.build()
+
+
+@pytest.mark.parametrize("density", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("inputs", [1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 130])
+def test_linear_layers(inputs: int, density: float, isa: str, dot: str, rng: np.random.Generator) -> None:
+    for outputs in (1, 3, 4, 5, 13):
+        check(linear_network(inputs, outputs), density, rng, isa=isa, threads=1 + outputs % 2)
+
+
+@pytest.mark.parametrize("activation", ["", "relu", "relu6"])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("zero", [0, 117, 255])
+def test_what_is_fused_into_a_linear_one(
+    activation: str, residual: bool, zero: int, isa: str, dot: str, rng: np.random.Generator
+) -> None:
+    network = linear_network(70, 22, activation, residual)
+    for threads in (1, 2):
+        check(network, 0.5, rng, zero=zero, isa=isa, threads=threads)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "padding"),
+    [
+        ((5, 3, 4), (3, 4), (1, 1), (0, 0)),
+        ((7, 1, 1), (3, 3), (1, 1), (1, 1)),
+        ((9, 3, 3), (1, 1), (3, 3), (0, 0)),
+        ((20, 1, 1), (1, 1), (1, 1), (0, 0)),
+        ((6, 4, 5), (5, 5), (2, 3), (1, 0)),
+    ],
+)
+def test_convolutions_that_make_one_pixel(
+    shape: Any, kernel: Any, stride: Any, padding: Any, isa: str, dot: str, rng: np.random.Generator
+) -> None:
+    network = conv_network(shape, 10, kernel, stride, padding, activation="relu", residual=True)
+    assert network.shapes["conv"] == (10, 1, 1)
+    check(network, 0.6, rng, isa=isa, threads=2)
+
+
+@pytest.mark.parametrize("activation", ["hardswish", "hardsigmoid", "sigmoid", "silu"])
+def test_other_activations_of_a_linear_layer(
+    activation: str, isa: str, dot: str, rng: np.random.Generator
+) -> None:
+    network, plain = linear_network(33, 6, activation), linear_network(33, 6)
+    arrays, numbers = weights_for(network, rng), Numbers(4 / 255, 90, np.zeros(33))
+    image = rng.standard_normal((1, 33, 1, 1), dtype=np.float32)
+    file = serialize(Model(network, arrays), quantization={"conv": numbers})
+    wanted = reference.ACTIVATE[activation](integers(file, image[0], plain, numbers).astype(np.float64))
+    np.testing.assert_allclose(Program(file, isa=isa).run(image)[0], wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("density", [0.1, 0.5, 1.0])
@@ -151,15 +220,8 @@ def test_random_layers(seed: int, isa: str, dot: str) -> None:
         shape, int(rng.integers(1, 40)), tuple(map(int, kernel)), tuple(map(int, rng.integers(1, 4, 2))),
         tuple(map(int, padding)), activation="relu", residual=bool(rng.random() < 0.3),
     )  # fmt: skip
-    if np.prod(network.shapes["conv"][1:]) > 1:
-        check(
-            network,
-            rng.random(),
-            rng,
-            zero=int(rng.integers(0, 256)),
-            isa=isa,
-            threads=int(rng.integers(1, 3)),
-        )
+    zero, threads = int(rng.integers(0, 256)), int(rng.integers(1, 3))
+    check(network, rng.random(), rng, zero=zero, isa=isa, threads=threads)
 
 
 @pytest.mark.parametrize("zero", [0, 1, 128, 255])
@@ -185,12 +247,59 @@ def test_the_largest_sums(channels: int, kernel: int, isa: str, dot: str) -> Non
         )
 
 
+def test_the_largest_sums_of_a_linear_layer(isa: str, dot: str) -> None:
+    """Of as many products as 32 bits hold with their zeros; one more is refused."""
+    weight = np.ones((3, 33_156), np.float32)
+    weight[1], weight[2, 0] = -1, 1 / 127
+    for inputs in (33_155, 33_156):
+        network = linear_network(inputs, 3)
+        arrays = {"conv.weight": weight[:, :inputs], "conv.bias": np.zeros(3, np.float32)}
+        for zero, pixel in ((0, 100), (255, -100)):
+            image = np.full((1, inputs, 1, 1), pixel, np.float32)
+            numbers = Numbers(0.01, zero, np.zeros(inputs))
+            file = serialize(Model(network, arrays), quantization={"conv": numbers})
+            if inputs == 33_156:
+                with pytest.raises(FormatError, match="too many products"):
+                    Program(file, isa=isa)
+                continue
+            np.testing.assert_array_equal(
+                Program(file, isa=isa).run(image)[0], integers(file, image[0], network, numbers)
+            )
+
+
 def test_nan_is_the_least_number(isa: str, dot: str) -> None:
     network = conv_network((1, 1, 4), 2, (1, 1))
     arrays = {"conv.weight": np.ones((2, 1, 1, 1), np.float32), "conv.bias": np.zeros(2, np.float32)}
     file = serialize(Model(network, arrays), quantization={"conv": Numbers(1.0, 10, np.zeros(1))})
     image = np.array([np.nan, -np.nan, np.inf, -np.inf], np.float32).reshape(1, 1, 1, 4)
     np.testing.assert_allclose(Program(file, isa=isa).run(image)[0], 2 * [-10, -10, 245, -10], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (5, 2, 2), (5, 1, 0), (4, 3, 2)]
+)
+def test_max_pooling_keeps_nan_and_makes_it_the_least_number(
+    kernel: int, stride: int, padding: int, isa: str, dot: str, rng: np.random.Generator
+) -> None:
+    """For one that reads its floats, and for one that reads numbers."""
+    b = NetworkBuilder("pool", (3, 16, 33))
+    b.pool("pool", "max_pool", kernel, stride, padding)
+    alone = b.build()
+    b = NetworkBuilder("both", (3, 16, 33))
+    pool = b.pool("pool", "max_pool", kernel, stride, padding)
+    conv = b.conv("conv", 5, 3, bias=True)
+    b.add("both", "concat", pool, conv)
+    numbers = Numbers(4 / 255, 117, np.zeros(3))
+    file = serialize(Model(b.build(), weights_for(b.build(), rng)), quantization={"conv": numbers})
+    image = rng.standard_normal((1, 3, 16, 33), dtype=np.float32)
+    image[rng.random(image.shape) < 0.02] = np.nan
+    want = reference.run(alone, {}, image[0]).reshape(alone.shapes["pool"]).astype(np.float32)
+    assert np.isnan(want).any()
+    least = np.where(np.isnan(want), np.float32(-np.inf), want)
+    sums = integers(file, least, b.build(), numbers)
+    for threads in (1, 3):
+        found = poisoned(Program(file, isa=isa, threads=threads), image)
+        np.testing.assert_array_equal(found, np.concatenate([want.ravel(), sums.ravel()]))
 
 
 def changed(file: bytes, entry: dict[str, Any] | None = None, **tensors: Any) -> bytes:

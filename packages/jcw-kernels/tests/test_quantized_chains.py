@@ -25,8 +25,8 @@ class Layer:
     """One layer of a chain, and what is fused into it.
 
     Args:
-        kind: ``conv``, ``depthwise``, ``max_pool`` or ``avg_pool``.
-        channels: outputs of a ``conv``.
+        kind: ``conv``, ``depthwise``, ``linear``, ``max_pool`` or ``avg_pool``.
+        channels: outputs of a ``conv`` or ``linear``.
         zero: the number that is worth 0.0 where it computes with int8.
         residual: adds the output of the layer before the last, or of the last where that has another shape.
     """
@@ -43,6 +43,10 @@ class Layer:
 def append(net: NetworkBuilder, name: str, layer: Layer, shortcut: str) -> None:
     if layer.kind == "conv":
         net.conv(name, layer.channels, layer.kernel, layer.stride, bias=True)
+    elif layer.kind == "linear":
+        if len(net.shape(net.last)) > 1:
+            net.add(f"{name}/flat", "flatten")
+        net.linear(name, layer.channels)
     elif layer.kind == "depthwise":
         net.conv(
             name, net.channels(net.last), layer.kernel, layer.stride, groups=net.channels(net.last), bias=True
@@ -146,6 +150,17 @@ def test_a_sum_reads_them_too(first: int | None, isa: str, dot: str) -> None:
     for threads in (1, 3):
         kernels = Chain(layers, (8, 20, 21), 0.5, seed=1).check(isa, threads)
         assert kernels.count("quantize") == (first is not None)
+
+
+@pytest.mark.parametrize("zero", [None, 0, 200])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_linear_layers_end_it(zero: int | None, threads: int, isa: str, dot: str) -> None:
+    layers = [
+        Layer("conv", zero=zero, activation="relu6"), Layer("avg_pool", 2, 2), Layer("linear", channels=21, activation="relu", zero=7),
+        Layer("linear", channels=9, zero=zero), Layer("linear", channels=9, zero=130), Layer("linear", channels=9, residual=True, zero=60),
+    ]  # fmt: skip
+    kernels = Chain(layers, (5, 9, 10), 0.5, seed=2).check(isa, threads)
+    assert kernels.count("int8 linear") == (3 if zero is None else 4)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -2,66 +2,87 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import shutil
 import subprocess
 import sys
-import threading
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from kernel_samples import conv_network, weights_for
+from numpy.typing import NDArray
+from old_models import FIXTURES, IMAGE, OUTPUTS, check, fixture_file
 from programs import need
 from random_programs import random_program
+from test_quantized import integers
+from wasm_package import MODULES, PACKAGE, WASM, demo, installed, node, printed, run
 
+from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
 from jcw_kernels import Program
+from jcw_kernels.model_file import serialize
+from jcw_kernels.quantization import Numbers
 
-PACKAGE = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).parent
-WASM = PACKAGE / "wasm"
 PROGRAMS = 40
+FINAL = bytes([0xFD, 0x85, 2])
+"""Multiply-add of relaxed SIMD."""
+WITHOUT = "WebAssembly.validate = () => false;"
+"""Makes a host seem one that has no relaxed SIMD; new ones have no switch for it."""
+WHOLE = {
+    "windows": conv_network((6, 14, 13), 6, (3, 3), padding=(1, 1)),
+    "depthwise": conv_network((6, 14, 13), 6, (3, 3), groups=6),
+}
+"""Networks that compute with int8."""
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The npm package as it is installed."""
-    need("emcc", "cmake", "node")
-    build = PACKAGE / "build" / "wasm"
-    build.mkdir(parents=True, exist_ok=True)
-    folder = tmp_path_factory.mktemp("npm") / "node_modules" / "jcw-wasm"
-    with open(build / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for command in (
-            ["emcmake", "cmake", "-S", PACKAGE, "-B", build, "-DJCW_PYTHON=OFF"],
-            ["cmake", "--build", build, "--parallel", "2"],
-            ["cmake", "--install", build, "--prefix", folder],
-        ):
-            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
-    for name in json.loads((WASM / "package.json").read_text())["files"] + ["package.json"]:
-        if name != "jcw.wasm":
-            shutil.copy(WASM / name, folder)
-    return folder
+    return installed(tmp_path_factory.mktemp("npm"))
 
 
-@pytest.fixture(scope="module")
-def answer(home: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
-    """What wasm_cases.mjs prints, and the folder of its files."""
+@pytest.fixture(scope="module", params=MODULES)
+def answer(
+    request: pytest.FixtureRequest, home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], Path]:
+    """What wasm_cases.mjs prints with one of the modules, and the folder of its files."""
     folder = tmp_path_factory.mktemp("programs")
     for number in range(PROGRAMS):
         draft = random_program(np.random.default_rng(number))
         (folder / f"{number}.jcw").write_bytes(draft.file())
         (folder / f"{number}.raw").write_bytes(draft.image.tobytes())
-    (folder / f"{PROGRAMS}.jcw").write_bytes((HERE / "fixtures" / "model-2.jcw").read_bytes())
-    (folder / f"{PROGRAMS}.raw").write_bytes(np.ones((3, 9, 8), np.float32).tobytes())
-    command = ["node", HERE / "wasm_cases.mjs", home, folder]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), folder
+    for name in OUTPUTS:
+        shutil.copy(FIXTURES / f"{name}.jcw", folder)
+        IMAGE.tofile(folder / f"{name}.raw")
+    for name, network in WHOLE.items():
+        file, image = whole(network)
+        (folder / f"{name}.jcw").write_bytes(file)
+        image.tofile(folder / f"{name}.raw")
+    return json.loads(
+        run(*node(home, request.param), HERE / "wasm_cases.mjs", home, folder, request.param)
+    ), folder
+
+
+NUMBERS = Numbers(4 / 255, 117, np.zeros(6))
+
+
+def whole(network: Network) -> tuple[bytes, NDArray[np.float32]]:
+    """A model of int8, and an image."""
+    rng = np.random.default_rng(0)
+    image = rng.standard_normal((1, *network.input_shape), dtype=np.float32)
+    return serialize(Model(network, weights_for(network, rng, 0.4)), quantization={"conv": NUMBERS}), image
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers_are_exact_in_both_modules(name: str, answer: tuple[dict[str, Any], Path]) -> None:
+    file, image = whole(WHOLE[name])
+    got = np.fromfile(answer[1] / f"{name}.out", np.float32)
+    np.testing.assert_array_equal(got, integers(file, image[0], WHOLE[name], NUMBERS).reshape(-1))
 
 
 @pytest.mark.parametrize("number", range(PROGRAMS))
@@ -72,6 +93,11 @@ def test_programs_compute_what_numpy_does(number: int, answer: tuple[dict[str, A
     want = draft.values[-1].reshape(-1)
     assert got.shape == want.shape
     assert np.abs(got - want).max() <= 3e-5 * largest
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_every_version_so_far_is_read(name: str, answer: tuple[dict[str, Any], Path]) -> None:
+    check(name, np.fromfile(answer[1] / f"{name}.out", np.float32))
 
 
 def test_shapes_and_steps_are_those_of_python(answer: tuple[dict[str, Any], Path]) -> None:
@@ -116,6 +142,45 @@ def test_damaged_files_are_refused_or_harmless(answer: tuple[dict[str, Any], Pat
     assert answer[0]["nothing"] == 0
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_the_module_that_fits_the_host_is_loaded(module: str, home: Path, tmp_path: Path) -> None:
+    """The other one is not there."""
+    there = [path for path in home.iterdir() if path.name == module or path.name not in MODULES]
+    for path in there:
+        shutil.copy(path, tmp_path)
+    shutil.copy(FIXTURES / "model-2.jcw", tmp_path)
+    lines = [
+        f"process.chdir({json.dumps(str(tmp_path))});",
+        WITHOUT if module == MODULES[0] else "",
+        'const { load } = await import("./index.mjs");',
+        'await load((await import("node:fs")).readFileSync("model-2.jcw"));',
+        'console.log("loaded");',
+    ]
+    (tmp_path / "use.mjs").write_text("\n".join(lines))
+    assert run(*node(home, module), tmp_path / "use.mjs") == "loaded\n"
+
+
+def test_one_module_multiplies_and_adds_in_one_step(home: Path) -> None:
+    counts = [(home / module).read_bytes().count(FINAL) for module in MODULES]
+    assert counts[0] < 5, "by chance"
+    assert counts[1] > 100
+
+
+def test_instructions_are_told_from_numbers_that_look_like_them(tmp_path: Path) -> None:
+    """A constant and a jump table have the bytes of an instruction of the draft, and an instruction has them."""
+    draft = bytes([0xFD, 0xAF, 1])
+    constants = b"\x41" + draft + b"\x44\0\0" + 2 * draft + b"\xfd\x0c\0" + 5 * draft
+    before = b"\1\1\x7b" + constants + b"\x0e\1" + 2 * draft
+    body, changed = [before + code + b"\x0b" for code in (draft, FINAL)]
+
+    def module(body: bytes) -> bytes:
+        return b"\0asm\1\0\0\0" + bytes([0, 4, 1, 0x78, 10, 0, 10, len(body) + 2, 1, len(body)]) + body
+
+    (tmp_path / "a.wasm").write_bytes(module(body))
+    run(sys.executable, PACKAGE / "cmake" / "relaxed_opcodes.py", tmp_path / "a.wasm")
+    assert (tmp_path / "a.wasm").read_bytes() == module(changed)
+
+
 def test_the_types_are_of_what_is_exported(answer: tuple[dict[str, Any], Path]) -> None:
     types = (WASM / "index.d.mts").read_text()
     declared = re.findall(r"^export (?:function|class) (\w+)", types, re.MULTILINE)
@@ -123,10 +188,10 @@ def test_the_types_are_of_what_is_exported(answer: tuple[dict[str, Any], Path]) 
 
 
 def test_the_readme_runs(home: Path) -> None:
-    (code,) = re.findall(r"```js\n(.*?)```", (WASM / "README.md").read_text(), re.DOTALL)
+    code, _ = re.findall(r"```js\n(.*?)```", (WASM / "README.md").read_text(), re.DOTALL)
     root = home.parents[1]
     (root / "readme.mjs").write_text(code)
-    shutil.copy(HERE / "fixtures" / "model-2.jcw", root / "model.jcw")
+    shutil.copy(FIXTURES / "model-2.jcw", root / "model.jcw")
     done = subprocess.run(["node", "readme.mjs"], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     best, *steps = done.stdout.splitlines()
@@ -166,19 +231,25 @@ console.log("found " + JSON.stringify({complaint, rows, error: error.textContent
 """
 
 
-def test_a_dropped_picture_is_classified(home: Path, tmp_path: Path, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("module", MODULES)
+def test_a_dropped_picture_is_classified(
+    module: str, home: Path, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """By the one of the modules that fits the browser; the page has nothing in the other's place."""
     need("chromium")
-    model = (HERE / "fixtures" / "model-2.jcw").read_bytes()
+    (unused,) = {*MODULES} - {module}
+    (tmp_path / "modules").mkdir()
+    shutil.copy(home / module, tmp_path / "modules")
+    (tmp_path / "modules" / unused).write_bytes(b"")
+    model = fixture_file("model-2")
     pixels = np.full((9, 8, 4), 255, np.uint8)
     pixels[:, :, :3] = rng.integers(0, 256, (9, 8, 3))
-    subprocess.run(
-        [sys.executable, WASM / "single_page.py", home / "jcw.wasm", tmp_path / "page.html"], check=True
-    )
     script = DROP.replace("WIDTH", "8").replace("HEIGHT", "9")
     for name, data in (("PIXELS", pixels.tobytes()), ("BAD", model[:-1]), ("MODEL", model)):
         script = script.replace(name, b64encode(data).decode())
-    page = (tmp_path / "page.html").read_text()
-    (tmp_path / "page.html").write_text(page.replace("</body>", f"{script}</body>"))
+    if module == MODULES[0]:
+        script = f"<script>{WITHOUT}</script>{script}"
+    demo(tmp_path / "modules", script, tmp_path / "page.html")
     found = printed(tmp_path / "page.html", tmp_path / "browser")
     assert (found["error"], len(found["rows"])) == ("", 5)
     assert "data_offsets" in found["complaint"]
@@ -193,27 +264,3 @@ def test_a_dropped_picture_is_classified(home: Path, tmp_path: Path, rng: np.ran
     np.testing.assert_allclose(
         [float(row[2].split()[0]) for row in found["rows"]], 100 * softmax[best], atol=0.06
     )
-
-
-def printed(page: Path, profile: Path) -> dict[str, Any]:
-    """What a page in headless Chromium writes to its console, as JSON after the word ``found``."""
-    command = [
-        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-        f"--user-data-dir={profile}", "--enable-logging=stderr", "--v=0", "--remote-debugging-port=0", page.as_uri(),
-    ]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as browser:
-        watchdog = threading.Timer(180, browser.kill)
-        watchdog.start()
-        try:
-            assert browser.stderr is not None
-            lines = []
-            for line in browser.stderr:
-                said = re.search(r'"found (\{.*\})", source', line)
-                if said:
-                    result: dict[str, Any] = json.loads(said[1])
-                    return result
-                lines.append(line)
-        finally:
-            watchdog.cancel()
-            browser.terminate()
-    raise AssertionError("".join(lines))

@@ -1,11 +1,12 @@
-// Run by test_wasm.py in Node: `node wasm_cases.mjs PACKAGE FOLDER` runs FOLDER/N.jcw on N.raw for all N, writes N.out, and
-// prints as JSON what damaged input is answered with.
+// Run by test_wasm.py in Node: `node wasm_cases.mjs PACKAGE FOLDER MODULE` runs FOLDER/N.jcw on N.raw for all N, by the package's
+// jcw.wasm or another MODULE, writes N.out, and prints as JSON what damaged input is answered with.
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [home, folder] = process.argv.slice(2);
+const [home, folder, module] = process.argv.slice(2);
 const jcw = await import(pathToFileURL(join(home, "index.mjs")));
+await jcw.prepare(readFileSync(join(home, module)));
 
 const floats = (path) => {
   const bytes = readFileSync(path);
@@ -41,9 +42,9 @@ const fault = async (attempt) => {
   }
 };
 
-// Of both versions: the one without a checksum is read further.
+// Of every version and of some programs: what has no checksum is read further.
 const refused = [];
-const intact = readdirSync(folder).filter((name) => name.endsWith(".jcw")).map((name) => readFileSync(join(folder, name)));
+const intact = readdirSync(folder).filter((name) => /^(model-.*|[0-5])\.jcw$/.test(name)).map((name) => readFileSync(join(folder, name)));
 let state = 1;
 const random = (below) => {
   state ^= state << 13;

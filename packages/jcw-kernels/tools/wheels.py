@@ -23,7 +23,7 @@ UNDER_EMULATION = tuple(
     f"--ignore={PACKAGE / 'tests' / name}"
     for name in (
         *("test_limits.py", "test_growth.py", "test_processes.py", "test_sizes.py"),
-        *("test_c_library.py", "test_wasm.py", "test_android.py"),
+        *("test_c_library.py", "test_wasm.py", "test_wasm_pictures.py", "test_android.py"),
     )
 )
 """An emulator has its own use of memory, and forks and interrupts threads in its own way; sanitizers reserve more memory

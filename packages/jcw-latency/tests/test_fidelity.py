@@ -24,6 +24,7 @@ from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.shrink import kept_macs, shrink
 from jcw_core.network.weight_groups import weight_density
+from jcw_core.protocols import Calibration
 from jcw_core.space.space import SearchSpace
 from jcw_latency import LatencyOptions, LatencyPredictor, LatencyTable
 from jcw_latency.devices.guarded import GuardedDevice
@@ -42,6 +43,12 @@ class Rounder(SyntheticDevice):
     precision = "int8"
 
 
+class Elder(Rounder):
+    """One whose processor has no dot products of bytes."""
+
+    products = "pairs"
+
+
 class Halver(SyntheticDevice):
     """A device that times layers in float16."""
 
@@ -58,14 +65,20 @@ class RoundingExporter(TextExporter):
         self.seen.append("float16")
         return TextExporter()
 
-    def calibrated(self, images: NDArray[np.float32]) -> TextExporter:
-        self.seen.append(images.shape)
+    def calibrated(self, images: NDArray[np.float32], how: Calibration | None = None) -> TextExporter:
+        assert how is not None
+        self.seen += [images.shape, how.products]
         return TextExporter()
 
 
 @pytest.mark.parametrize(
     ("device", "seen"),
-    [(SyntheticDevice(), []), (Rounder(), [(2, 3, 32, 32)]), (Halver(), ["float16"])],
+    [
+        (SyntheticDevice(), []),
+        (Rounder(), [(2, 3, 32, 32), "bytes"]),
+        (Elder(), [(2, 3, 32, 32), "pairs"]),
+        (Halver(), ["float16"]),
+    ],
 )
 def test_networks_compute_in_the_precision_that_layers_are_timed_in(
     device: SyntheticDevice, seen: list[Any], tmp_path: Path

@@ -18,6 +18,8 @@ from retrain_samples import open_run
 
 from jcw_core.errors import JcwError, PluginError
 from jcw_core.network.architecture import Architecture
+from jcw_core.recipe.recipe import load_recipe
+from jcw_core.run.context import Context
 from jcw_core.run.origin import remember_recipe
 from jcw_core.run.pipeline import run
 from jcw_core.supernet.evaluator import SupernetEvaluator
@@ -128,6 +130,15 @@ def test_a_supernet_that_is_not_there_or_not_the_recipes_is_refused(tmp_path: Pa
         rank_fidelity(changed, SAMPLING)
     with pytest.raises(PluginError, match="unknown objective 'nothing'"):
         rank_fidelity(context, Sampling("nothing", networks=5, epochs=4, seed=0))
+
+
+def test_networks_that_nobody_would_train_are_not_compared(tmp_path: Path) -> None:
+    context, _ = open_run(tmp_path)
+    none = {f"retrain.{phase}.epochs": 0 for phase in ("pretrain", "admm", "finetune")}
+    recipe = load_recipe(tmp_path / "recipe.toml", context.registry, none)
+    context = Context(recipe, context.registry, context.directory)
+    with pytest.raises(JcwError, match=r"the phases of \[retrain\] have no epochs"):
+        rank_fidelity(context, SAMPLING)
 
 
 def test_the_command_says_tau_and_its_interval(tmp_path: Path) -> None:

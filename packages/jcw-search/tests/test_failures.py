@@ -29,18 +29,24 @@ def giving(value: float) -> Callable[[Function], Function]:
     return lambda function: lambda space, rows: np.where(is_bad(rows), value, function(space, rows))
 
 
-def raising(function: Function) -> Function:
-    def found(space: SearchSpace, population: Population) -> np.ndarray:
-        if is_bad(population).any():
-            raise DataError("a damaged image")
-        return function(space, population)
+def raising(error: Exception) -> Callable[[Function], Function]:
+    def spoilt(function: Function) -> Function:
+        def found(space: SearchSpace, population: Population) -> np.ndarray:
+            if is_bad(population).any():
+                raise error
+            return function(space, population)
 
-    return found
+        return found
+
+    return spoilt
+
+
+RAISING = [raising(DataError("a damaged image")), raising(RuntimeError("of somebody else's library"))]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("column", [0, 1])
-@pytest.mark.parametrize("spoilt", [giving(np.nan), giving(np.inf), giving(-np.inf), raising])
+@pytest.mark.parametrize("spoilt", [giving(np.nan), giving(np.inf), giving(-np.inf), *RAISING])
 def test_what_fails_is_dropped_and_named(
     space: SearchSpace, algorithm: Algorithm, column: int, spoilt: Callable[[Function], Function]
 ) -> None:

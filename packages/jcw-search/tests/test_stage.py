@@ -217,9 +217,25 @@ def test_keys_of_the_plain_search_are_refused_elsewhere(tmp_path: Path, keys: di
 def test_what_cannot_be_met_names_its_line_and_the_nearest_value(
     tmp_path: Path, algorithm: str, keys: dict[str, Any], message: str
 ) -> None:
+    """Before the stage runs, and when it does."""
     context = make(tmp_path, changed(**keys).replace("plain", algorithm))
-    with pytest.raises(RecipeError, match=r"recipe.toml:\d+: \[search\] " + message):
-        SearchStage().run(context)
+    for step in (SearchStage().check, SearchStage().run):
+        with pytest.raises(RecipeError, match=r"recipe.toml:\d+: \[search\] " + message):
+            step(context)
+
+
+def test_a_population_larger_than_the_space_is_refused_before_any_work(tmp_path: Path) -> None:
+    bounds = '[space]\nbounds = [{layers = "fc", width = 1, density = 0.98}, {layers = "*", width = 1, density = 1}]'
+    context = make(tmp_path, changed() + bounds)
+    assert SearchStage().check_reads(context) == ()
+    with pytest.raises(RecipeError, match="population: 8 is more than the 3 architectures"):
+        SearchStage().check(context)
+
+
+def test_a_window_is_checked_when_latencies_are_known(tmp_path: Path) -> None:
+    stage, context = SearchStage(), make(tmp_path, changed(max_latency_ms=15.0))
+    assert stage.check_reads(context) == tuple(context.registry.objectives["latency"].needs)
+    assert stage.check(context) == ()
 
 
 def test_a_search_resumed_with_another_objective_is_refused(tmp_path: Path) -> None:

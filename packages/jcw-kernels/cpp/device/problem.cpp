@@ -160,14 +160,18 @@ void quantize(Unit& unit) {
   unit.zero = 128;
 }
 
+bool gains(const Unit& unit, double density) {
+  if (is_linear(unit)) return linear_gains_from_numbers(unit.positions(), unit.out_channels, density);
+  if (!unit.depthwise()) return gains_from_numbers(unit.kernel, density * unit.in.channels);
+  return depthwise_gains_from_numbers(unit.kernel, unit.stride, clamps(unit.activation), unit.out.width);
+}
+
 int add_layer(Model& model, Unit unit, double density, Weights& weights, bool int8) {
   const int made = add(model, std::move(unit));
   Unit& last = model.units.back();
   if (last.weighted()) weights.fill(last, density);
   if (last.op == Op::prelu) last.weight.assign(static_cast<std::size_t>(last.in.channels), 0.25f);
-  const bool gains = last.depthwise() ? depthwise_gains_from_numbers(last.kernel, last.stride, clamps(last.activation), last.out.width)
-                                      : gains_from_numbers(last.kernel, density * last.in.channels);
-  if (int8 && quantizes(last) && gains) quantize(last);
+  if (int8 && quantizes(last) && gains(last, density)) quantize(last);
   return made;
 }
 

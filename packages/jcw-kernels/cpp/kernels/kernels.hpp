@@ -148,6 +148,16 @@ struct Linear {
   Activation activation;
 };
 
+// The same of whole numbers, all inputs in order. A product takes QuantizedKernels::factors of them for each output of a group;
+// pixels of one more may be read behind the last, whose weights are zeros.
+struct QuantizedLinear {
+  Linear layer;  // indices, weights and starts unused
+  const std::int8_t* weights;  // [group][product][output of the group][input]
+  const std::int32_t* first;   // as in QuantizedConvolution, and so are scales
+  const float* scales;
+  int products;  // of a group
+};
+
 enum class Binary : std::int32_t { copy, add, mul, scale };
 
 // Pixel by pixel; `scale` multiplies each plane by one value of b.
@@ -237,6 +247,8 @@ struct QuantizedKernels {
   // Where only numbers are written and no residual is added, planes of at least inputs * Tuning::width pixels. Null where lanes
   // of sums are no product's pixels.
   void (*windowed_numbers)(const QuantizedWindowed&, int block_begin, int block_end, int channel_begin, int channel_end);
+  int factors;  // inputs of a product of `linear`
+  void (*linear)(const QuantizedLinear&, int group_begin, int group_end);
 };
 
 // Ranges are half open. Pixels are given in blocks of Tuning::block.

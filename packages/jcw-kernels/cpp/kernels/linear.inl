@@ -41,15 +41,16 @@ inline float activated_alone(float x, Activation activation) {
   return clamp_of(activation) == Clamp::none ? scalar_activated(x, activation) : x;
 }
 
-void linear(const Linear& layer, int group_begin, int group_end) {
-  for (int group = group_begin; group < group_end; ++group) {
-    const four sum = dot(layer, group);
-    for (int r = 0; r < smaller(4, layer.outputs - group * 4); ++r) {
-      const int o = group * 4 + r;
-      const float more = layer.residual ? static_cast<float>(elements(layer.residual)[o]) : 0.0f;
-      elements(layer.out)[o] = static_cast<element>(activated_alone(sum[r] + more, layer.activation));
-    }
+inline void finish_four(const Linear& layer, int group, four sum) {
+  for (int r = 0; r < smaller(4, layer.outputs - group * 4); ++r) {
+    const int o = group * 4 + r;
+    const float more = layer.residual ? static_cast<float>(elements(layer.residual)[o]) : 0.0f;
+    elements(layer.out)[o] = static_cast<element>(activated_alone(sum[r] + more, layer.activation));
   }
+}
+
+inline void linear(const Linear& layer, int group_begin, int group_end) {
+  for (int group = group_begin; group < group_end; ++group) finish_four(layer, group, dot(layer, group));
 }
 
 }  // namespace

@@ -41,11 +41,12 @@ struct Bytes {
     for (int n = 0; n < N; ++n)
       x[n] = n % 2 ? _mm512_unpackhi_epi16(ab[n / 2], cd[n / 2]) : _mm512_unpacklo_epi16(ab[n / 2], cd[n / 2]);
   }
+  static vec add_all(vec x, vec weights, vec sum) { return _mm512_dpbusd_epi32(sum, x, weights); }
   template <int channel>
   static vec add(vec x, const weight* weights, vec sum) {
     std::int32_t four;
     __builtin_memcpy(&four, weights + 4 * channel, sizeof four);
-    return _mm512_dpbusd_epi32(sum, x, _mm512_set1_epi32(four));
+    return add_all(x, set(four), sum);
   }
   template <int N>
   static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {

@@ -31,11 +31,12 @@ struct Bytes {
     x[0] = _mm256_unpacklo_epi16(ab, cd);
     x[1] = _mm256_unpackhi_epi16(ab, cd);
   }
+  static vec add_all(vec x, vec weights, vec sum) { return _mm256_dpbusd_avx_epi32(sum, x, weights); }
   template <int channel>
   static vec add(vec x, const weight* weights, vec sum) {
     std::int32_t four;
     __builtin_memcpy(&four, weights + 4 * channel, sizeof four);
-    return _mm256_dpbusd_avx_epi32(sum, x, _mm256_set1_epi32(four));
+    return add_all(x, set(four), sum);
   }
   template <int N>
   static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {

@@ -36,6 +36,9 @@ struct Bytes {
       x[2 * i + 1] = vreinterpretq_s32_s16(four.val[1]);
     }
   }
+  static vec add_all(vec x, vec weights, vec sum) {
+    return vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(weights));
+  }
   template <int channel>
   static vec add(vec x, const weight* weights, vec sum) {
     return vdotq_laneq_s32(sum, vreinterpretq_s8_s32(x), vld1q_s8(weights), channel);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quantized.inl"
+#include "quantized_linear.inl"
 #include "quantized_windowed.inl"
 
 namespace {
@@ -20,6 +21,8 @@ constexpr jcw::QuantizedKernels kQuantized = {
     .windowed = windowed_quantized<Dot>,
     .windowed_by_two = windowed_quantized_by_two<Dot>,
     .windowed_numbers = windowed_numbers_kernel<Dot>(),
+    .factors = kFactors<Dot>,
+    .linear = linear_quantized<Dot>,
 };
 
 }  // namespace

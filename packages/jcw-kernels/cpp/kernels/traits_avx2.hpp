@@ -93,11 +93,13 @@ struct Isa {
         x[n + 1] = _mm256_unpackhi_epi16(a, b);
       }
     }
+    static vec widened(const std::int8_t* at) { return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at))); }
+    static vec add_all(vec x, vec weights, vec sum) { return _mm256_add_epi32(sum, _mm256_madd_epi16(x, weights)); }
     template <int channel>
     static vec add(vec x, const weight* weights, vec sum) {
       std::int32_t pair;
       __builtin_memcpy(&pair, weights + 2 * channel, sizeof pair);
-      return _mm256_add_epi32(sum, _mm256_madd_epi16(x, _mm256_set1_epi32(pair)));
+      return add_all(x, set(pair), sum);
     }
     template <int N>
     static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {

@@ -124,11 +124,14 @@ struct Avx512 {
       for (int n = 0; n < N; ++n)
         x[n] = _mm512_or_si512(wide(rows[0] + 16 * n), _mm512_slli_epi32(wide(rows[1] + 16 * n), 16));
     }
+    static vec widened(const std::int8_t* at) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at))); }
+    static vec widened(const pixel* at) { return _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at))); }
+    static vec add_all(vec x, vec weights, vec sum) { return _mm512_add_epi32(sum, _mm512_madd_epi16(x, weights)); }
     template <int channel>
     static vec add(vec x, const weight* weights, vec sum) {
       std::int32_t pair;
       __builtin_memcpy(&pair, weights + 2 * channel, sizeof pair);
-      return _mm512_add_epi32(sum, _mm512_madd_epi16(x, _mm512_set1_epi32(pair)));
+      return add_all(x, set(pair), sum);
     }
     template <int N>
     static void to_floats(const vec (&sums)[N], Avx512::vec (&values)[N]) {

@@ -91,6 +91,11 @@ struct Neon {
         x[n + 1] = vget_high_s16(both);
       }
     }
+    static vec widened(const std::int8_t* at) { return vreinterpretq_s32_s16(vmovl_s8(vld1_s8(at))); }
+    static vec add_all(vec x, vec weights, vec sum) {
+      const int16x8_t a = vreinterpretq_s16_s32(x), b = vreinterpretq_s16_s32(weights);
+      return vmlal_high_s16(vmlal_s16(sum, vget_low_s16(a), vget_low_s16(b)), a, b);
+    }
     template <int channel>
     static vec add(int16x4_t x, const weight* weights, vec sum) {
       return vmlal_lane_s16(sum, x, vld1_s16(weights), channel);

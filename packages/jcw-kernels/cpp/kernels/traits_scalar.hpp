@@ -83,6 +83,9 @@ struct Scalar {
         x[n] = vec{at[0], at[1], at[2], at[3]};
       }
     }
+    static vec add_all(vec x, vec weights, vec sum) {
+      return sum + (x >> 16) * (weights >> 16) + (x << 16 >> 16) * (weights << 16 >> 16);
+    }
     template <int channel>
     static vec add(vec x, const weight* weights, vec sum) {
       return sum + x * set(weights[channel]);

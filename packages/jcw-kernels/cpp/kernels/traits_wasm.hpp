@@ -30,7 +30,13 @@ struct Isa {
   static vec load(const float* p) { return wasm_v128_load(p); }
   static void store(float* p, vec v) { wasm_v128_store(p, v); }
   static vec set(float x) { return wasm_f32x4_splat(x); }
-  static vec fma(vec a, vec b, vec c) { return a * b + c; }  // relaxed SIMD is not in all browsers
+#if !defined(__wasm_relaxed_simd__)  // it is not in all browsers
+  static vec fma(vec a, vec b, vec c) { return a * b + c; }
+#elif defined(JCW_DRAFT_OF_RELAXED_SIMD)  // cmake/relaxed_opcodes.py makes the final instruction of it
+  static vec fma(vec a, vec b, vec c) { return __builtin_wasm_fma_f32x4(a, b, c); }
+#else
+  static vec fma(vec a, vec b, vec c) { return wasm_f32x4_relaxed_madd(a, b, c); }
+#endif
   // One instruction each on x86, where those that spread NaN take several.
   static vec max(vec bound, vec x) { return wasm_f32x4_pmax(x, bound); }  // NaN in x passes
   static vec min(vec bound, vec x) { return wasm_f32x4_pmin(x, bound); }
@@ -79,9 +85,10 @@ struct Isa {
         x[n + 1] = wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
       }
     }
+    static vec add_all(vec x, vec weights, vec sum) { return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, weights)); }
     template <int channel>
     static vec add(vec x, const weight* weights, vec sum) {
-      return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, wasm_v128_load32_splat(weights + 2 * channel)));
+      return add_all(x, wasm_v128_load32_splat(weights + 2 * channel), sum);
     }
     template <int N>
     static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {

@@ -191,7 +191,7 @@ class Lowering {
     const Unit& u = unit(i);
     Tensor made = tensor(from);
     made.external = made.flat = false;
-    const bool floats = (u.depthwise() ? pixels_.taps > 1 : u.taps() < pixels_.taps) && exact_in_floats(u);
+    const bool floats = !is_linear(u) && (u.depthwise() ? pixels_.taps > 1 : u.taps() < pixels_.taps) && exact_in_floats(u);
     made.bytes = floats ? sizeof(float) : pixels_.bytes;
     made.zero = floats ? 0 : u.zero - pixels_.offset;
     if (!floats) made.kind = "int8 " + std::to_string(u.zero);
@@ -214,7 +214,8 @@ class Lowering {
     const int out = i + 1;
     if (is_linear(u)) {
       const int residual = u.residual >= 0 ? dense(i, u.residual) : -1;
-      return push(Kind::linear, i, {dense(i, u.inputs[0])}, residual);
+      const int in = dense(i, u.inputs[0]);
+      return push(Kind::linear, i, {u.quantized() ? quantized(i, in) : in}, residual);
     }
     if (is_windowed(u)) return emit_windowed(i);
     if (u.op == Op::global_avg_pool) return push(Kind::global_mean, i, {readable(i, u.inputs[0])});

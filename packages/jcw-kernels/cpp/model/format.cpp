@@ -1,5 +1,6 @@
 // Version, precision and checksum of a model.jcw. Version 1 states neither of the latter two; from version 3 on weights may
-// be of half precision, from version 4 on convolutions of whole numbers, from version 5 on depthwise ones of these.
+// be of half precision, from version 4 on convolutions of whole numbers, from version 5 on depthwise ones of these, from version 6
+// on linear layers.
 #include "model/format.hpp"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace jcw {
 namespace {
 
 constexpr std::string_view kFormat = "jcw-model/";
-constexpr int kNewest = 5;
+constexpr int kNewest = 6;
 constexpr std::string_view kPrecisions[] = {"float32", "float16", "int8"};
 
 // Of one to nine digits.

@@ -23,7 +23,6 @@ namespace jcw {
 namespace {
 
 constexpr int kLargestWindow = 1 << 12;  // kernel, stride, padding
-constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (2 * 255 * 127);  // of whole numbers and their zeros, in 32 bits
 constexpr std::int64_t kLargestModel = std::int64_t{1} << 31;  // floats of all weights
 
 constexpr std::array<std::pair<std::string_view, Op>, 21> kOps = {{

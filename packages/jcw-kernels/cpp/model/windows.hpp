@@ -60,12 +60,20 @@ inline bool is_linear(const Unit& unit) { return unit.fuses() && one_pixel(unit.
 
 // What can be computed with whole numbers.
 inline bool quantizes(const Unit& unit) {
-  return unit.op == Op::conv2d && (unit.groups == 1 || unit.depthwise()) && !is_linear(unit);
+  return unit.fuses() && (unit.groups == 1 || (unit.depthwise() && !is_linear(unit)));
 }
 
 // Whether a convolution that keeps so many inputs for each output, in the mean, is faster with whole numbers by more than rounding
 // its inputs costs, where there are dot products of bytes. Measured.
 inline bool gains_from_numbers(Pair kernel, double kept_inputs) { return kernel != Pair{1, 1} || kept_inputs >= 8; }
+
+// Of whole numbers and their zeros: sums of more may not fit in 32 bits.
+inline constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (2 * 255 * 127);
+
+// The same of a linear layer, which multiplies what is pruned as well, once its inputs are numbers. Measured.
+inline bool linear_gains_from_numbers(std::int64_t inputs, std::int64_t outputs, double density) {
+  return inputs <= kMostProducts && density >= 0.19 && density * static_cast<double>(inputs * outputs) >= 2048;
+}
 
 // The same of a depthwise one. Those before activations that do more than clamp have neighbours that make no numbers; of strided ones
 // most would be taken apart first, and the others compute as many pixels of a row at once. Measured.

@@ -4,9 +4,10 @@
 namespace jcw {
 namespace {
 
+template <class Packing, class Call>
 struct State {
-  Packed packed;
-  Linear call{};
+  Packing packed;
+  Call call{};
 };
 
 // Index into the flattened input of the only pixel that a tap meets.
@@ -18,31 +19,57 @@ Address flat_address(const Unit& unit) {
   };
 }
 
+// Without what is multiplied.
+Linear call_of(const Binder& binder, const Operation& o, const std::vector<float>& bias) {
+  Linear call{};
+  call.in = binder.view(o.reads[0]).data;
+  call.out = binder.view(o.write).data;
+  call.residual = o.residual >= 0 ? binder.view(o.residual).data : nullptr;
+  call.bias = bias.data();
+  call.outputs = binder.unit(o).out.channels;
+  call.activation = binder.unit(o).activation;
+  return call;
+}
+
+template <class Held, class Kernel>
+Step step_of(const char* name, std::shared_ptr<Held> state, Kernel kernel) {
+  Step step;
+  step.kernel = name;
+  step.bytes = state->packed.bytes();
+  step.run = [state, kernel](int part, int parts) {
+    const Range g = slice(state->packed.groups, part, parts);
+    kernel(state->call, g.begin, g.end);
+  };
+  return step;
+}
+
+Step make_floats(const Binder& binder, const Operation& o) {
+  auto state = std::make_shared<State<Packed, Linear>>();
+  state->packed = pack_sparse(binder.unit(o), 1, flat_address(binder.unit(o)));
+  const Packed& packed = state->packed;
+  state->call = call_of(binder, o, packed.bias);
+  state->call.indices = packed.offsets.data();
+  state->call.weights = packed.weights.data();
+  state->call.starts = packed.starts.data();
+  return step_of("linear", state, binder.kernels().linear);
+}
+
+Step make_numbers(const Binder& binder, const Operation& o) {
+  auto state = std::make_shared<State<PackedNumbers, QuantizedLinear>>();
+  state->packed = pack_quantized_linear(binder.unit(o), binder.quantized(), flat_address(binder.unit(o)));
+  PackedNumbers& packed = state->packed;
+  const auto* weights = reinterpret_cast<const std::int8_t*>(packed.lines());
+  state->call = {call_of(binder, o, packed.bias), weights, packed.first.data(), packed.scales.data(), packed.products};
+  return step_of("int8 linear", state, binder.quantized().linear);
+}
+
 }  // namespace
 
 Step make_linear(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
-  auto state = std::make_shared<State>();
-  state->packed = pack_sparse(unit, 1, flat_address(unit));
-  const Packed& packed = state->packed;
-  state->call = {binder.view(o.reads[0]).data,
-                 binder.view(o.write).data,
-                 o.residual >= 0 ? binder.view(o.residual).data : nullptr,
-                 packed.bias.data(),
-                 packed.offsets.data(),
-                 packed.weights.data(),
-                 packed.starts.data(),
-                 unit.out.channels,
-                 unit.activation};
-  Step step;
-  step.kernel = "linear";
-  step.bytes = packed.bytes();
+  Step step = unit.quantized() ? make_numbers(binder, o) : make_floats(binder, o);
   step.density = density(unit);
   step.macs = step.density * static_cast<double>(unit.weights());
-  step.run = [state, kernel = binder.kernels().linear](int part, int parts) {
-    const Range g = slice(state->packed.groups, part, parts);
-    kernel(state->call, g.begin, g.end);
-  };
   return step;
 }
 

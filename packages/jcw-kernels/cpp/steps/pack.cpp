@@ -106,6 +106,8 @@ Packed pack_sparse(const Unit& unit, int blocks, const Address& address) {
 
 namespace {
 
+constexpr std::size_t kLine = 64;  // of a cache; loads of vectors that cross its end took half as long again
+
 // Bytes of weights that kernels may load for a product of one channel.
 constexpr std::size_t kWeightsRead = 16;
 
@@ -131,32 +133,86 @@ std::vector<float> padded_scales(const Unit& unit, int channels) {
   return scales;
 }
 
-PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address) {
+namespace {
+
+// What is kept of a group of four output channels.
+struct Entries {
+  std::vector<std::int32_t> offsets;
+  std::vector<std::array<float, kGroup>> weights;
+};
+
+Entries entries_of(const Unit& unit, int group, const Address& address) {
+  Entries entries;
+  std::array<float, kGroup> entry;
+  for (int in = 0; in < unit.in.channels; ++in)
+    for (int tap = 0; tap < unit.taps(); ++tap) {
+      const std::int32_t offset = address(in, tap / unit.kernel.x, tap % unit.kernel.x);
+      if (offset == kNowhere || !gather(unit, group * kGroup, kGroup, in, tap, entry.data())) continue;
+      entries.offsets.push_back(offset);
+      entries.weights.push_back(entry);
+    }
+  return entries;
+}
+
+// All but offsets, starts and weights.
+PackedNumbers pack_outputs(const Unit& unit) {
   PackedNumbers packed;
   packed.groups = groups_of(unit, kGroup);
   packed.bias = padded_bias(unit, kGroup);
   packed.scales = padded_scales(unit, kGroup);
+  return packed;
+}
+
+// What the sums of a group begin with.
+void append_first(const Unit& unit, const Entries& entries, int offset, std::vector<std::int32_t>& to) {
+  std::array<std::int32_t, kGroup> sums{};
+  for (const auto& entry : entries.weights)
+    for (std::size_t r = 0; r < kGroup; ++r) sums[r] += static_cast<std::int32_t>(entry[r]);
+  for (const std::int32_t sum : sums) to.push_back((offset - unit.zero) * sum);
+}
+
+}  // namespace
+
+std::byte* PackedNumbers::lines() {
+  const auto past = reinterpret_cast<std::uintptr_t>(weights.data()) % kLine;
+  return weights.data() + (past ? kLine - past : 0);
+}
+
+PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address) {
+  PackedNumbers packed = pack_outputs(unit);
   const auto inputs = static_cast<std::size_t>(kernels.inputs);
   for (int group = 0; group < packed.groups; ++group) {
     packed.starts.push_back(static_cast<std::int32_t>(packed.offsets.size() / inputs));
-    std::vector<std::array<float, kGroup>> entries;
-    std::array<float, kGroup> entry;
-    std::array<std::int32_t, kGroup> sums{};
-    for (int in = 0; in < unit.in.channels; ++in)
-      for (int tap = 0; tap < unit.taps(); ++tap) {
-        const std::int32_t offset = address(in, tap / unit.kernel.x, tap % unit.kernel.x);
-        if (offset == kNowhere || !gather(unit, group * kGroup, kGroup, in, tap, entry.data())) continue;
-        packed.offsets.push_back(offset);
-        entries.push_back(entry);
-        for (std::size_t r = 0; r < kGroup; ++r) sums[r] += static_cast<std::int32_t>(entry[r]);
-      }
+    const Entries entries = entries_of(unit, group, address);
+    packed.offsets.insert(packed.offsets.end(), entries.offsets.begin(), entries.offsets.end());
     while (packed.offsets.size() % inputs) packed.offsets.push_back(packed.offsets.back());
-    for (std::size_t i = 0; i < entries.size(); i += inputs) append_product(entries, i, kernels, packed.weights);
-    for (const std::int32_t sum : sums) packed.first.push_back((kernels.offset - unit.zero) * sum);
+    for (std::size_t i = 0; i < entries.weights.size(); i += inputs)
+      append_product(entries.weights, i, kernels, packed.weights);
+    append_first(unit, entries, kernels.offset, packed.first);
   }
   packed.starts.push_back(static_cast<std::int32_t>(packed.offsets.size() / inputs));
   const std::int32_t last = packed.offsets.empty() ? 0 : packed.offsets.back();
   packed.offsets.insert(packed.offsets.end(), kAhead, last);  // prefetching reads past the end
+  return packed;
+}
+
+PackedNumbers pack_quantized_linear(const Unit& unit, const QuantizedKernels& kernels, const Address& address) {
+  PackedNumbers packed = pack_outputs(unit);
+  packed.products = whole(divide_up(unit.in.size(), std::int64_t{kernels.factors}));
+  const auto factors = static_cast<std::size_t>(kernels.factors), inputs = static_cast<std::size_t>(packed.products) * factors;
+  const std::size_t group_size = kGroup * inputs;
+  packed.weights.resize(static_cast<std::size_t>(packed.groups) * group_size + kLine);
+  for (int group = 0; group < packed.groups; ++group) {
+    const Entries entries = entries_of(unit, group, address);
+    append_first(unit, entries, kernels.offset, packed.first);
+    std::byte* const to = packed.lines() + static_cast<std::size_t>(group) * group_size;
+    for (std::size_t i = 0; i < entries.offsets.size(); ++i) {
+      const auto input = static_cast<std::size_t>(entries.offsets[i]);
+      for (std::size_t r = 0; r < kGroup; ++r)
+        to[(input / factors * kGroup + r) * factors + input % factors] =
+            static_cast<std::byte>(static_cast<std::int8_t>(entries.weights[i][r]));
+    }
+  }
   return packed;
 }
 

@@ -47,12 +47,16 @@ struct PackedNumbers {
   std::vector<std::byte> weights;
   std::vector<float> scales, bias;
   int groups = 0;
-  int products = 0;  // of each channel of a depthwise convolution
+  int products = 0;  // of each channel of a depthwise convolution, of each group of a linear layer
 
   double bytes() const { return static_cast<double>(offsets.size() * sizeof(std::int32_t) + weights.size()); }
+  std::byte* lines();  // of a linear layer's weights, where its first cache line begins
 };
 
 PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address);
+
+// Those of a linear layer, with zeros for what is left out: its inputs are read in order, without offsets.
+PackedNumbers pack_quantized_linear(const Unit& unit, const QuantizedKernels& kernels, const Address& address);
 
 // Those of a depthwise convolution: weights as [channel][product][pixel], offsets of the products in the first channel's planes.
 PackedNumbers pack_quantized_windowed(const Unit& unit, const QuantizedKernels& kernels, const Address& address);

@@ -61,13 +61,19 @@ def available_isas() -> list[str]:
 def chosen_isa(isa: str = '') -> str:
     """The instruction set that a program would use."""
 
+def numbers_at_once(isa: str = '') -> int:
+    """How many products of whole numbers one instruction sums up."""
+
 def gains_from_numbers(rows: int, columns: int, kept_inputs: float) -> bool:
     """Whether a convolution is taken to be faster with whole numbers."""
+
+def linear_gains_from_numbers(inputs: int, outputs: int, density: float) -> bool:
+    """Whether a linear layer is, or a convolution of one output pixel."""
 
 def depthwise_gains_from_numbers(kernel_size: tuple[int, int], stride: tuple[int, int], clamps: bool, out_width: int) -> bool:
     """Whether a depthwise one is, whose activation only clamps or does more."""
 
-def peak_gflops(isa: str = '', rounds: int = 20) -> float:
+def peak_gflops(isa: str = '', precision: str = 'float32', rounds: int = 20) -> float:
     """
     GFLOP/s of the tile loop with its data in L1 cache, at the clock of this moment: the best of some runs.
     """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from jcw_core.cli.text import as_json_object, echo, echo_json
+from jcw_core.protocols import Precision
 from jcw_kernels.program import StepTime
 
 
@@ -32,38 +33,43 @@ def profile(model: Path, threads: int, isa: str, rounds: int, as_json: bool) -> 
     from jcw_kernels.program import load
 
     program = load(model, threads=threads, isa=isa)
-    peak, bandwidth = peak_gflops(program.isa) * threads, copy_gbytes()
-    steps = program.profile(rounds=rounds)
+    bandwidth, steps = copy_gbytes(), program.profile(rounds=rounds)
+    peaks = {p: peak_gflops(isa, p) * threads for p in sorted({step.precision for step in steps})}
     if as_json:
-        machine = {"isa": program.isa, "threads": threads, "peak_gflops": peak, "memory_gbytes": bandwidth}
-        echo_json([{**machine, "memory_bytes": program.memory_bytes, "steps": [asdict(s) for s in steps]}])
+        machine = {"isa": program.isa, "precision": program.precision, "threads": threads}
+        rates = {"peak_gflops": peaks, "memory_gbytes": bandwidth, "memory_bytes": program.memory_bytes}
+        echo_json([{**machine, **rates, "steps": [asdict(s) for s in steps]}])
         return
-    echo(f"{model}: {program.isa}, {threads} threads, {program.memory_bytes / 1e6:.1f} MB of activations")
-    click.echo(f"tile loop {peak:.0f} GFLOP/s, memory {bandwidth:.0f} GB/s")
-    _print_steps(steps, peak, bandwidth)
+    echo(
+        f"{model}: {program.precision}, {program.isa}, {threads} threads, {program.memory_bytes / 1e6:.1f} MB of activations"
+    )
+    loops = ", ".join(f"{rate:.0f} GFLOP/s in {precision}" for precision, rate in peaks.items())
+    click.echo(f"tile loop {loops}, memory {bandwidth:.0f} GB/s")
+    _print_steps(steps, peaks, bandwidth)
 
 
-def _print_steps(steps: Sequence[StepTime], peak: float, bandwidth: float) -> None:
+def _print_steps(steps: Sequence[StepTime], peaks: Mapping[Precision, float], bandwidth: float) -> None:
     from rich.table import Table
 
     from jcw_core.cli.text import print_table
 
     total = sum(step.seconds for step in steps)
     table = Table(box=None)
-    for head in ("layer", "kernel", "density", "ms", "share", "GFLOP/s", "GB/s", "limit"):
+    for head in ("layer", "kernel", "precision", "density", "ms", "share", "GFLOP/s", "GB/s", "limit"):
         table.add_column(head, overflow="fold")
     for step in steps:
         table.add_row(
             step.layer,
             step.kernel,
+            step.precision,
             f"{step.density:.2f}",
             f"{step.seconds * 1e3:.3f}",
             f"{step.seconds / total:.1%}",
             f"{step.gflops:.0f}" if step.macs else "",
             f"{step.bytes / step.seconds / 1e9:.0f}",
-            "memory" if step.bytes / bandwidth > 2 * step.macs / peak else "arithmetic",
+            "memory" if step.bytes / bandwidth > 2 * step.macs / peaks[step.precision] else "arithmetic",
         )
-    table.add_row("total", "", "", f"{total * 1e3:.3f}")
+    table.add_row("total", "", "", "", f"{total * 1e3:.3f}")
     print_table(table)
 
 

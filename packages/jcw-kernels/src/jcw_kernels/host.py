@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from jcw_core.network.operations import CONVOLUTIONS
 from jcw_core.network.problem import LayerProblem
 from jcw_core.options import option
-from jcw_core.protocols import DeviceInfo, Precision
+from jcw_core.protocols import DeviceInfo, Precision, Products
 from jcw_core.run.checks import available_cores
 from jcw_kernels._engine import chosen_isa
+from jcw_kernels.gains import products_here
 from jcw_kernels.layer_program import layer_file
 from jcw_kernels.program import Program, load
 
@@ -50,11 +51,22 @@ class HostPlugin:
         return HostDevice(options)
 
     def advise(self, options: HostOptions) -> Sequence[str]:
-        """A note on more threads than this process has processors."""
-        cores = available_cores()
-        if options.threads <= cores:
-            return ()
-        return (f"device.threads = {options.threads}, but only {cores} processor(s) are there to run them",)
+        """Notes on more threads than this process has processors, and on int8 where it gains little."""
+        return (*_enough_cores(options.threads), *_gains(options))
+
+
+def _enough_cores(threads: int) -> Iterator[str]:
+    cores = available_cores()
+    if threads > cores:
+        yield f"device.threads = {threads}, but only {cores} processor(s) are there to run them"
+
+
+def _gains(options: HostOptions) -> Iterator[str]:
+    if options.precision == "int8" and products_here(options.isa) != "bytes":
+        yield (
+            "device.precision is 'int8', but this processor has no dot products of bytes: few layers gain from it, or none, and "
+            "the others stay in floats"
+        )
 
 
 class HostDevice:
@@ -66,6 +78,7 @@ class HostDevice:
         self._options = options
         self._isa = chosen_isa(options.isa)
         self.precision: Precision = options.precision
+        self.products: Products = products_here(self._isa)
 
     def describe(self) -> DeviceInfo:
         """Processor, instruction set, threads and versions; and the precision, where it is not float32."""
@@ -97,7 +110,7 @@ class HostDevice:
         return seconds
 
     def _layer_timer(self, problem: LayerProblem, rng: np.random.Generator) -> Callable[[], float]:
-        file, first = layer_file(problem, rng, self.precision)
+        file, first = layer_file(problem, rng, self.precision, self.products)
         program = Program(file, threads=self._options.threads, isa=self._isa)
         duration = self._options.layer_ms / 1e3
         return partial(program.time, seconds=duration, first_layer=first)

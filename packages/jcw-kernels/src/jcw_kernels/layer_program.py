@@ -14,9 +14,9 @@ from jcw_core.errors import DeviceError
 from jcw_core.network.operations import ACTIVATIONS, CONVOLUTIONS, LAYERS
 from jcw_core.network.problem import LayerProblem
 from jcw_core.network.weight_groups import GROUP_SIZE, kept_groups, weight_groups
-from jcw_core.protocols import Precision
+from jcw_core.protocols import Precision, Products
+from jcw_kernels.gains import gains_from_int8
 from jcw_kernels.model_file import stated
-from jcw_kernels.quantization import depthwise_gains, gains
 
 _POOL = 1 << 16
 _WEIGHTED = LAYERS | {"batch_norm"}
@@ -30,14 +30,18 @@ Tensors = dict[str, NDArray[Any]]
 
 
 def layer_file(
-    problem: LayerProblem, rng: np.random.Generator, precision: Precision = "float32"
+    problem: LayerProblem,
+    rng: np.random.Generator,
+    precision: Precision = "float32",
+    products: Products = "bytes",
 ) -> tuple[bytes, int]:
     """The contents of a ``model.jcw`` for one layer with random weights, pruned to its density.
 
     Args:
         problem: what to time.
         rng: for the weights.
-        precision: as in networks that compute so; of int8, in the convolutions that ``calibrate`` takes.
+        precision: as in networks that compute so; of int8, in the layers that ``calibrate`` takes.
+        products: what the processor sums up at once of whole numbers, by which these are chosen.
 
     Returns:
         the file, and the number of the layer from which on it is to be timed: those before it only make inputs.
@@ -56,7 +60,7 @@ def layer_file(
     for name, part in parts.items():
         layers.append(_entry(name, part, inputs) | ({"residual": residual} if part.residual else {}))
         inputs = [len(layers)]
-        if precision == "int8" and _gains(part):
+        if precision == "int8" and gains_from_int8(part, products):
             layers[-1] |= {"input_scale": 0.02, "input_zero": 128}
             tensors |= _numbers(name, _weights(name, part, rng))
         elif part.op in _WEIGHTED:
@@ -67,14 +71,6 @@ def layer_file(
     if precision == "int8" and not any("input_scale" in entry for entry in layers):
         precision = "float32"
     return save(tensors, stated({"program": json.dumps(program), "precision": precision}, tensors)), first
-
-
-def _gains(problem: LayerProblem) -> bool:
-    if problem.op != "conv2d" or problem.out_height * problem.out_width == 1:
-        return False
-    if problem.groups == problem.in_channels == problem.out_channels:
-        return depthwise_gains(problem.kernel_size, problem.stride, problem.activation, problem.out_width)
-    return problem.groups == 1 and gains(problem.kernel_size, problem.density * problem.in_channels)
 
 
 def _numbers(name: str, tensors: Tensors) -> Tensors:

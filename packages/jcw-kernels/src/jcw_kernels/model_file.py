@@ -6,7 +6,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,10 @@ from jcw_kernels.fold import Folded, fold
 from jcw_kernels.quantization import Numbers, Quantization, quantized
 from jcw_kernels.weight_packing import as_stored, pack
 
-FORMAT = "jcw-model/5"
+FORMAT = "jcw-model/6"
 """What is written. Engines read this and all before it: version 1 states neither precision nor checksum, up to version 2
 all weights are float32, up to version 3 all layers compute with
-floats, and up to version 4 depthwise ones do. Those before float16 refuse it by its name."""
+floats, up to version 4 depthwise ones do, and up to version 5 linear ones. Those before float16 refuse it by its name."""
 
 IMAGES = "images"
 """The key of the metadata that says how image files become the input; a model runs without."""
@@ -44,7 +44,7 @@ _ATTRIBUTES = (
 
 def serialize(
     model: Model,
-    weights: WeightType = "float32",
+    weights: WeightType | None = None,
     quantization: Quantization | None = None,
     precision: Precision = "float32",
 ) -> bytes:
@@ -52,8 +52,8 @@ def serialize(
 
     Args:
         model: what is to run.
-        weights: what they are stored as. ``"float16"`` halves the file; biases stay float32, and so do the weights of a
-            layer that would lose more than rounding.
+        weights: what they are stored as, by default float16 where ``precision`` is and else float32. ``"float16"`` halves the
+            file; biases stay float32, and so do the weights of a layer that would lose more than rounding.
         quantization: the numbers that layers read which compute with whole ones; their weights are stored as int8.
         precision: what all layers compute in; ``"int8"`` is what ``quantization`` makes of some.
 
@@ -62,6 +62,7 @@ def serialize(
         NetworkError: the name of a layer cannot stand in a file.
     """
     quantization = quantization or {}
+    weights = weights or ("float16" if precision == "float16" else "float32")
     metadata = {
         "network": model.network.to_json(),
         "program": json.dumps(program_of(model.network, quantization)),
@@ -238,3 +239,9 @@ def images_of(file: bytes) -> ImageInput | None:
     """
     text = safetensors_metadata(file).get(IMAGES)
     return None if text is None else ImageInput.from_json(text)
+
+
+def precision_of(file: bytes) -> Precision:
+    """What the layers of a ``model.jcw`` compute in that engines can read; files of version 1 do not say."""
+    stated = safetensors_metadata(file).get("precision", "float32")
+    return next(known for known in get_args(Precision) if known == stated)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
+from jcw_core.protocols import Precision
 from jcw_kernels._engine import peak_gflops as measure_gflops
 
 _SETTLED = 20
@@ -16,13 +17,14 @@ _RISE = 1.01
 """What counts as faster."""
 
 
-def peak_gflops(isa: str = "") -> float:
+def peak_gflops(isa: str = "", precision: Precision = "float32") -> float:
     """GFLOP/s of the tile loop with its data in L1 cache, on a warm processor; takes up to two seconds.
 
     Args:
         isa: an instruction set; ``""`` takes what ``JCW_ISA`` names or else the best that runs here.
+        precision: what the loop computes in, by the fastest instructions that the processor has for it beside ``isa``.
     """
-    return settled(lambda: measure_gflops(isa))
+    return settled(lambda: measure_gflops(isa, precision))
 
 
 def settled(measure: Callable[[], float]) -> float:

@@ -18,7 +18,14 @@ from jcw_core.network.model import Model
 from jcw_core.protocols import Precision, WeightType
 from jcw_core.shown import count_of
 from jcw_kernels._engine import Engine
-from jcw_kernels.model_file import classifies, images_of, output_shapes_of, random_input, serialize
+from jcw_kernels.model_file import (
+    classifies,
+    images_of,
+    output_shapes_of,
+    precision_of,
+    random_input,
+    serialize,
+)
 from jcw_kernels.quantization import Quantization
 
 _GIVE = "give the model.jcw that jcw compress, or a run below its models, has written"
@@ -26,6 +33,8 @@ _GIVE = "give the model.jcw that jcw compress, or a run below its models, has wr
 _LEAST_RUNS = 3
 """The fewest of which one may be disturbed."""
 _MOST_RUNS = 1_000_000
+_IN_NUMBERS = ("int8", "int8 depthwise", "int8 linear")
+"""Kernels whose products are of whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,7 @@ class StepTime:
         macs: multiply-accumulates on kept weights; of the direct form where the kernel is ``"winograd"``.
         bytes: activations and weights read and written, each counted once.
         seconds: median time.
+        precision: what it computes in.
     """
 
     layer: str
@@ -49,6 +59,7 @@ class StepTime:
     macs: float
     bytes: float
     seconds: float
+    precision: Precision = "float32"
 
     @property
     def gflops(self) -> float:
@@ -135,6 +146,11 @@ class Program:
         return self._engine.isa
 
     @property
+    def precision(self) -> Precision:
+        """What its layers compute in; of ``"int8"`` some."""
+        return precision_of(self._file)
+
+    @property
     def threads(self) -> int:
         """Threads per image."""
         return self._engine.threads
@@ -179,8 +195,15 @@ class Program:
         self._engine.profile(image, max(1, rounds // 4))
         seconds = np.median([self._engine.profile(image, 1) for _ in range(max(1, rounds))], axis=0).tolist()
         return [
-            StepTime(*step, seconds=time) for step, time in zip(self._engine.steps(), seconds, strict=True)
+            StepTime(*step, seconds=time, precision=self._precision_of(step[1]))
+            for step, time in zip(self._engine.steps(), seconds, strict=True)
         ]
+
+    def _precision_of(self, kernel: str) -> Precision:
+        """What a step of this kind computes in."""
+        if self.precision != "int8":
+            return self.precision
+        return "int8" if kernel in _IN_NUMBERS else "float32"
 
     def time(self, *, seconds: float = 0.02, first_layer: int = 0) -> float:
         """Seconds of one image, the median of repeated runs.
@@ -235,7 +258,7 @@ def compile_model(
     *,
     threads: int = 1,
     isa: str = "",
-    weights: WeightType = "float32",
+    weights: WeightType | None = None,
     quantization: Quantization | None = None,
     precision: Precision = "float32",
 ) -> Program:
@@ -244,7 +267,8 @@ def compile_model(
     Args:
         model: what is to run.
         threads, isa: as of ``Program``, whose errors it raises, too.
-        weights: what they are stored as; ``"float16"`` halves the file, and the program computes with what is in it.
+        weights: what they are stored as; ``"float16"``, the default where ``precision`` is, halves the file, and the program
+            computes with what is in it.
         quantization: the numbers that layers read which are to compute with whole ones, as ``calibrate`` chooses
             them.
         precision: ``"float16"`` has all layers compute in half precision, which is faster where a processor has ARMv8.2's

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_kernels._engine import depthwise_gains_from_numbers, gains_from_numbers
+from jcw_kernels._engine import depthwise_gains_from_numbers, gains_from_numbers, linear_gains_from_numbers
 from jcw_kernels.fold import Folded
 
 _LARGEST = 127
@@ -63,6 +63,17 @@ def gains(kernel_size: tuple[int, int], kept_inputs: float) -> bool:
         kept_inputs: input channels that are left for an output in the mean.
     """
     return gains_from_numbers(*kernel_size, kept_inputs)
+
+
+def linear_gains(inputs: int, outputs: int, density: float) -> bool:
+    """The same of a linear layer, or of a convolution that makes one pixel.
+
+    Args:
+        inputs: weights of an output, those that are pruned included.
+        outputs: of the layer.
+        density: share of weights that are kept; all are multiplied.
+    """
+    return linear_gains_from_numbers(inputs, outputs, density)
 
 
 def depthwise_gains(

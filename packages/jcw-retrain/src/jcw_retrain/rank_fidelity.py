@@ -68,9 +68,11 @@ def rank_fidelity(context: Context, sampling: Sampling) -> dict[str, Any]:
 
     Raises:
         PluginError: no such objective.
-        JcwError: a stage that the objective needs has not run, or the space has fewer than five networks.
+        JcwError: a stage that the objective needs has not run, nothing would be trained, or the space has fewer than five
+            networks.
     """
     objective = context.registry.objectives[sampling.objective]
+    _require_training(context, sampling)
     with context.directory.locked():
         _require(context, objective)
         inside = _Inside(context.directory.root)
@@ -88,6 +90,15 @@ def rank_fidelity(context: Context, sampling: Sampling) -> dict[str, Any]:
         write_json(own.path(RANK_FIDELITY), document)
         inside.clear()
     return document
+
+
+def _require_training(context: Context, sampling: Sampling) -> None:
+    found = phases(context.options(RetrainOptions), context.recipe.network.backbone)
+    if not shortened(found, sampling.epochs).epochs:
+        raise JcwError(
+            f"{context.recipe.path}: the phases of [retrain] have no epochs, and networks that nobody trains say nothing "
+            "of an order; set retrain.finetune.epochs"
+        )
 
 
 def _require(context: Context, objective: Objective) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jcw_core.errors import JcwError, PluginError
+from jcw_core.errors import PluginError
 from jcw_core.protocols import Evaluator, Exact
 from jcw_core.ranks import RankError
 from jcw_core.space.space import Population, SearchSpace
@@ -37,13 +37,14 @@ def value_of(space: SearchSpace, name: str, evaluator: Evaluator, rows: Populati
     Raises:
         PluginError: values of another shape.
         SettingError: no finite value for any of at least ``patience`` rows.
-        JcwError: what the evaluator raised for every one of them.
+        Exception: what the evaluator raised for every one of them.
     """
     try:
         found = _finite(name, evaluator.evaluate(space, rows), len(rows))
     except (PluginError, RankError):
         raise
-    except JcwError as error:
+    except Exception as error:
+        # Whatever an evaluator of somebody else's raises for one architecture, the others are worth having.
         found = _one_by_one(space, name, evaluator, rows)
         if np.isnan(found).all() and len(rows) >= patience:
             raise error from None
@@ -60,7 +61,7 @@ def _one_by_one(space: SearchSpace, name: str, evaluator: Evaluator, rows: Popul
             found[index] = _finite(name, evaluator.evaluate(space, rows[index : index + 1]), 1)[0]
         except (PluginError, RankError):
             raise
-        except JcwError:
+        except Exception:
             continue
     return found
 

@@ -104,6 +104,14 @@ class Generations(ABC):
         """The constraints at work."""
         return Allowed(self.constraints, self.space, next(iter(self.evaluators.values())).evaluate)
 
+    def check(self) -> None:
+        """Refuse constraints that nothing can meet.
+
+        Raises:
+            SettingError: names the key and the nearest value.
+        """
+        self.allowed.check(*self.phases[0].corners)
+
     def is_done(self, state: State) -> bool:
         """True when no generation is left."""
         return state.generation >= self.generations
@@ -138,7 +146,7 @@ class Generations(ABC):
             JcwError: nothing meets the constraints.
         """
         first = self.phases[0]
-        self.allowed.check(*first.corners)
+        self.check()
         found = first_rows(self.space, self.population - 2, first, self.allowed, rng)
         return np.unique(np.concatenate([found, self._corners()]), axis=0)
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from jcw_core.errors import JcwError, PluginError
-from jcw_core.protocols import Configured, Costed, Evaluator, Run, Selection
+from jcw_core.protocols import Configured, Costed, Evaluator, Objective, Run, Selection
 from jcw_core.run import records
 from jcw_core.shown import count_of, duration
+from jcw_core.space.space import Population, SearchSpace
 from jcw_search import checkpoint
 from jcw_search.algorithms import generations_of, make
 from jcw_search.errors import SettingError
@@ -19,6 +20,8 @@ from jcw_search.front import front_of
 from jcw_search.generations import Generations
 from jcw_search.operators import Variation
 from jcw_search.options import SearchOptions
+from jcw_search.pareto import Floats
+from jcw_search.search import Fixed
 from jcw_search.spread import end_search, help_search, spread
 from jcw_search.state import State
 
@@ -26,6 +29,14 @@ _STATE = "state.npz"
 """Name of the checkpoint."""
 _FEWEST = 8
 """Architectures of a population that a time limit leaves."""
+
+
+def _nothing(space: SearchSpace, population: Population) -> Floats:
+    raise AssertionError("nobody asks while settings are checked")
+
+
+_UNASKED = Fixed(_nothing)
+"""In the place of objectives whose files are not there yet."""
 
 
 class SearchStage:
@@ -55,6 +66,27 @@ class SearchStage:
             except PluginError as error:
                 raise _error(run, "objectives", error) from None
         return tuple(needed)
+
+    def check_reads(self, run: Run) -> tuple[str, ...]:
+        """Nothing, unless there is a window: then what its objective reads."""
+        options = run.options(SearchOptions)
+        return tuple(_first(run, options).needs) if options.constraints.has_window else ()
+
+    def check(self, run: Run) -> Sequence[str]:
+        """No notes.
+
+        Raises:
+            RecipeError: a setting that cannot work in this space: of the population, the variant, a constraint.
+        """
+        options = run.options(SearchOptions)
+        evaluators: dict[str, Evaluator] = dict.fromkeys(options.objectives, _UNASKED)
+        if options.constraints.has_window:
+            evaluators[options.objectives[0]] = _first(run, options).open(run)
+        try:
+            _made(run, options, evaluators).check()
+        except SettingError as error:
+            raise _error(run, error.key, error.problem) from None
+        return ()
 
     def plugins_read(self, run: Run) -> tuple[str, ...]:
         """The recipe tables that the chosen objectives read."""
@@ -131,11 +163,20 @@ def _evaluators(run: Run) -> Mapping[str, Evaluator]:
 
 
 def _search(run: Run, options: SearchOptions) -> Generations:
+    return _made(run, options, spread(_evaluators(run), run.ranks))
+
+
+def _first(run: Run, options: SearchOptions) -> Objective:
+    """The objective that a window is of."""
+    return run.registry.objectives[options.objectives[0]]
+
+
+def _made(run: Run, options: SearchOptions, evaluators: Mapping[str, Evaluator]) -> Generations:
     plain = options.algorithm == "plain"
     return make(
         options.algorithm,
         run.space,
-        spread(_evaluators(run), run.ranks),
+        evaluators,
         population=options.population,
         generations=options.generations,
         variant=options.variant,

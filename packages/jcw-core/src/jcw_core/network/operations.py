@@ -314,8 +314,8 @@ _CONV = {
 }
 _TRANSPOSED = {**_CONV, "output_padding": "amounts"}
 _PLAIN: Mapping[str, Attribute] = {"dilation": (1, 1), "shares": ""}
-_PRUNED_FIRST = {"pruned_first": False}
-"""True for a first convolution whose weights may be pruned, see ``jcw_core.space.whole``."""
+_PLAIN_CONV: Mapping[str, Attribute] = {**_PLAIN, "pruned_first": False}
+"""The last is True for a first convolution whose weights may be pruned, see ``jcw_core.space.whole``."""
 _WHOLE = {"shares": ""}
 """A layer whose weights another one has too names that one; see ``Network.shared``."""
 _POOL = {"kernel_size": "pair", "stride": "pair", "padding": "padding"}
@@ -329,7 +329,7 @@ OPERATIONS: Mapping[str, Operation] = {
         _conv_shape,
         _conv_parameters,
         macs=_conv_macs,
-        defaults=_PLAIN | _PRUNED_FIRST,
+        defaults=_PLAIN_CONV,
     ),
     "conv_transpose2d": Operation(
         1,

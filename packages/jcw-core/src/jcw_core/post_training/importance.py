@@ -42,7 +42,7 @@ def _cost(weight: Tensor, gram: Tensor) -> Tensor:
     """What a layer loses with each of its inputs, (D,), as a share of its energy."""
     if gram.ndim == 1:
         alone: Tensor = torch.linalg.vector_norm(weight, dim=0).double().square() * gram
-        return alone / float(alone.sum() + 1e-30)
+        return alone / (alone.sum() + 1e-30)
     rows, system = weight.double(), damped(gram)
     energy = float(((rows @ system) * rows).sum()) + 1e-30
     return rows.square().sum(0) / inverse_of(system).diagonal() / energy

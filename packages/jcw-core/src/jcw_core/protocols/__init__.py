@@ -4,13 +4,24 @@ Only types stand here; see ``jcw_core.hookspecs`` for when each hook is called.
 """
 
 from jcw_core.protocols.datasets import Augmented, Augmenting, Dataset, DatasetPlugin, Normalised, Resized
-from jcw_core.protocols.devices import Closable, Device, DeviceInfo, DevicePlugin, HasPrecision, TimesLayers
+from jcw_core.protocols.devices import (
+    Closable,
+    Device,
+    DeviceInfo,
+    DevicePlugin,
+    HasPrecision,
+    HasProducts,
+    TimesLayers,
+)
 from jcw_core.protocols.importance import Importance
 from jcw_core.protocols.models import (
     Backbone,
+    Calibration,
+    CalibrationMethod,
     ComputesHalf,
     Exporter,
     Precision,
+    Products,
     Quantizes,
     StoresWeights,
     WeightType,
@@ -25,6 +36,8 @@ __all__ = [
     "Augmented",
     "Augmenting",
     "Backbone",
+    "Calibration",
+    "CalibrationMethod",
     "Checking",
     "Closable",
     "ComputesHalf",
@@ -41,12 +54,14 @@ __all__ = [
     "Exact",
     "Exporter",
     "HasPrecision",
+    "HasProducts",
     "Importance",
     "Normalised",
     "Objective",
     "Planning",
     "Plugins",
     "Precision",
+    "Products",
     "Progress",
     "Quantizes",
     "Reevaluating",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jcw_core.errors import DeviceError
 from jcw_core.network.problem import LayerProblem
-from jcw_core.protocols.models import Precision
+from jcw_core.protocols.models import Precision, Products
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,15 @@ class HasPrecision(Protocol):
     @property
     def precision(self) -> Precision:
         """What the models are to compute with that it is given; ``float32`` for other devices."""
+
+
+@runtime_checkable
+class HasProducts(Protocol):
+    """What a ``Device`` may have besides: it knows what its processor sums up at once of whole numbers."""
+
+    @property
+    def products(self) -> Products:
+        """By which layers are chosen that compute with int8; ``bytes`` for other devices."""
 
 
 class DevicePlugin(Protocol):

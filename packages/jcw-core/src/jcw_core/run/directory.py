@@ -45,13 +45,20 @@ class RunDirectory:
         """The same folder, which is there only where the stage has begun and not ended."""
         return self.root / ".state" / stage
 
-    def claim_scratch(self, stage: str, key: str) -> None:
-        """Empty a stage's scratch folder unless its checkpoints were made from the inputs ``key``."""
+    def claim_scratch(self, stage: str, key: str) -> bool:
+        """Empty a stage's scratch folder unless its checkpoints were made from the inputs ``key``.
+
+        Returns:
+            True where something was begun from other inputs.
+        """
         owner = self.scratch(stage) / "inputs"
-        if not owner.is_file() or owner.read_bytes() != key.encode():
-            shutil.rmtree(owner.parent)
-            with atomic(self.scratch(stage) / "inputs") as temporary:
-                temporary.write_text(key, encoding="utf-8")
+        begun = owner.is_file()
+        if begun and owner.read_bytes() == key.encode():
+            return False
+        shutil.rmtree(owner.parent)
+        with atomic(self.scratch(stage) / "inputs") as temporary:
+            temporary.write_text(key, encoding="utf-8")
+        return begun
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -14,12 +14,25 @@ from jcw_core.network.image_input import ImageInput
 from jcw_core.network.normalisation import with_normalisation
 from jcw_core.network.outputs import makes_logits
 from jcw_core.options import option
-from jcw_core.protocols import ComputesHalf, Precision, Quantizes, Resized, StoresWeights, WeightType
+from jcw_core.protocols import (
+    Calibration,
+    CalibrationMethod,
+    ComputesHalf,
+    Precision,
+    Products,
+    Quantizes,
+    Resized,
+    StoresWeights,
+    WeightType,
+)
 from jcw_core.run.classes import classifies
 from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, write_exports
 
 if TYPE_CHECKING:
     from jcw_core.protocols import Exporter, Run
+
+_THIS_MACHINE = "host"
+"""The device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +40,10 @@ class ExportOptions:
     """``[export]``: the files that are handed over."""
 
     formats: tuple[str, ...] = option(("jcw", "safetensors"), help="names of registered exporters")
-    weights: WeightType = option(
-        "float32",
-        help="what files store weights as, in formats that leave a choice: float16 halves a model.jcw, which computes as before",
+    weights: Literal["auto", WeightType] = option(
+        "auto",
+        help="what files store weights as, in formats that leave a choice: float16 halves a model.jcw, which computes as before; "
+        "auto is float16 where precision is, else float32",
     )
     precision: Precision = option(
         "float32",
@@ -38,6 +52,20 @@ class ExportOptions:
     )
     calibration_images: int = option(
         256, low=1, high=100_000, help="training images, without labels, by which numbers of int8 are chosen"
+    )
+    calibration: CalibrationMethod = option(
+        "mse",
+        help="how int8 rounds activations: what is nearest to their values, all but one in ten thousand, or all (minmax)",
+    )
+    calibration_error: float = option(
+        0.05,
+        above=0.0,
+        help="most that int8 may change the outputs by, as a share of their squares; layers that change them most stay in floats",
+    )
+    products: Literal["auto", Products] = option(
+        "auto",
+        help="what the processor sums up at once of whole numbers, by which layers of int8 are chosen: bytes (VNNI, ARM's dot "
+        "products), pairs (AVX2 alone) or none (Cortex-A72); auto asks this machine for the device host, else it is bytes",
     )
     normalise: bool = option(
         False, help="the files take pixels from 0 to 255 as they are, and normalise them themselves"
@@ -91,9 +119,9 @@ def _exporters(run: Run) -> list[Exporter]:
             f"export.precision is {options.precision!r}, but none of the formats {', '.join(options.formats)} computes so; "
             f"add 'jcw' to export.formats or leave export.precision out"
         )
-    if options.weights == ExportOptions().weights:
+    if options.weights == "auto":
         return exporters
-    if not any(isinstance(exporter, StoresWeights) for exporter in exporters):
+    if options.weights != "float32" and not any(isinstance(e, StoresWeights) for e in exporters):
         raise RecipeError(
             f"export.weights is {options.weights!r}, but none of the formats {', '.join(options.formats)} stores such weights; "
             f"add 'jcw' to export.formats or leave export.weights out"
@@ -116,7 +144,16 @@ def _computing(run: Run, exporters: Sequence[Exporter]) -> Sequence[Exporter]:
     drawn = np.random.default_rng(run.recipe.run.seed).permutation(len(data))[: options.calibration_images]
     pixels = data.images(np.sort(drawn))
     images = pixels.astype(np.float32) if options.normalise else normalise(pixels, data)
-    return [e.calibrated(images) if isinstance(e, Quantizes) else e for e in exporters]
+    how = Calibration(options.calibration, options.calibration_error, _products(run, options))
+    return [e.calibrated(images, how) if isinstance(e, Quantizes) else e for e in exporters]
+
+
+def _products(run: Run, options: ExportOptions) -> Products | None:
+    """None for those of this machine."""
+    if options.products != "auto":
+        return options.products
+    device = run.recipe.device
+    return None if device is not None and device.name == _THIS_MACHINE else "bytes"
 
 
 def image_input(run: Run) -> ImageInput:

@@ -143,7 +143,8 @@ def _call(context: Context, stage: str) -> str:
 
 
 def _run_stage(context: Context, stage: Stage, key: str) -> None:
-    context.directory.claim_scratch(stage.name, key)
+    if context.directory.claim_scratch(stage.name, key):
+        context.progress(stage.name, "", 0, 0, "was begun with other settings or files, and begins anew")
     spreads = isinstance(stage, Spreading) and stage.spreads
     if spreads:
         _call(context, stage.name)

@@ -15,7 +15,17 @@ from jcw_core.cli import background
 from jcw_core.errors import DeviceError
 from jcw_core.network.graph import Network
 from jcw_core.network.problem import LayerProblem
-from jcw_core.protocols import Closable, Device, DeviceInfo, Exporter, HasPrecision, Precision, TimesLayers
+from jcw_core.protocols import (
+    Closable,
+    Device,
+    DeviceInfo,
+    Exporter,
+    HasPrecision,
+    HasProducts,
+    Precision,
+    Products,
+    TimesLayers,
+)
 from jcw_core.run.records import is_amount
 from jcw_latency.table.end_to_end import EndToEndFit
 from jcw_latency.table.text import unprintable
@@ -79,6 +89,11 @@ class GuardedDevice:
     def precision(self) -> Precision:
         """As ``HasPrecision``; ``float32`` for a device that has no choice."""
         return self._device.precision if isinstance(self._device, HasPrecision) else "float32"
+
+    @property
+    def products(self) -> Products:
+        """As ``HasProducts``; ``bytes`` for a device that does not know."""
+        return self._device.products if isinstance(self._device, HasProducts) else "bytes"
 
     def end_to_end_fits(self, network: Network) -> Mapping[str, EndToEndFit]:
         """As ``KnowsEndToEndFits``; empty for a device that is none."""

@@ -15,7 +15,7 @@ from jcw_core.network.layers import fuse, problem_of
 from jcw_core.network.model import Model
 from jcw_core.network.shrink import shrink
 from jcw_core.network.weight_groups import density_mask
-from jcw_core.protocols import ComputesHalf, Quantizes
+from jcw_core.protocols import Calibration, ComputesHalf, Quantizes
 from jcw_latency.devices.guarded import GuardedDevice
 
 _NOISE = 2
@@ -48,7 +48,7 @@ def network_seconds(
     exporter = device.exporter
     if device.precision == "int8" and isinstance(exporter, Quantizes):
         noise = np.random.default_rng(0).standard_normal((_NOISE, *network.input_shape), dtype=np.float32)
-        exporter = exporter.calibrated(noise)
+        exporter = exporter.calibrated(noise, Calibration(products=device.products))
     elif device.precision == "float16" and isinstance(exporter, ComputesHalf):
         exporter = exporter.in_half_precision()
     paths = [folder / f"check-{index}{exporter.suffix}" for index in range(len(chosen))]
