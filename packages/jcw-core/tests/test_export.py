@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,12 +21,14 @@ from jcw_core.formats.onnx_reader import read_onnx
 from jcw_core.formats.safetensors_file import SafetensorsExporter, load_model
 from jcw_core.hookspecs import hookimpl
 from jcw_core.network.architecture import Architecture
+from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.model import Model
 from jcw_core.protocols import Calibration, WeightType
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.registry import Registry
 from jcw_core.run.context import Context
 from jcw_core.run.directory import RunDirectory
+from jcw_core.run.export import image_input
 from jcw_core.run.pipeline import run
 from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, read_exports
 
@@ -278,3 +281,20 @@ def test_files_that_normalise_are_told_to_take_pixels(tmp_path: Path) -> None:
     assert found.images is not None
     assert found.images.takes_pixels
     assert found.images.classes == CLASSES
+
+
+@pytest.mark.parametrize(
+    ("last", "label", "is_named"), [("relu", -1, True), ("sigmoid", -1, False), ("sigmoid", 1, True)]
+)
+def test_classes_are_named_where_there_are_any(last: str, label: int, is_named: bool) -> None:
+    """Images without labels have a name for each value of the output, whatever it is of."""
+    net = NetworkBuilder("net", (1, 2, 2))
+    net.add("flat", "flatten")
+    net.linear("fc", 3)
+    net.add("last", last)
+    names = ("a", "b", "c")
+    data = SimpleNamespace(
+        mean=[0.5], std=[0.5], image_shape=(1, 2, 2), classes=names, labels=np.full(4, label)
+    )
+    made = image_input(SimpleNamespace(dataset=lambda split: data, network=net.build(), input_name="x"))
+    assert made.classes == (names if is_named else ())

@@ -78,6 +78,24 @@ def test_every_version_so_far_is_read(name: str, isa: str) -> None:
     check(name, Program(file, isa=isa).run(IMAGE))
 
 
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_file_that_does_not_name_its_outputs_has_one(name: str) -> None:
+    program = Program(fixture_file(name))
+    assert dict(program.output_shapes) == {"output": (program.outputs,)}
+    values = program.run(IMAGE)
+    np.testing.assert_array_equal(program.split(values)["output"], values)
+
+
+@pytest.mark.parametrize("text", ["[", "3", "[3]", '[["a", 3]]', '[["a", ["b"]]]'])
+def test_outputs_that_cannot_be_read_do_not_stop_a_program(file: bytes, text: str) -> None:
+    metadata, arrays = parts(file)
+    assert json.loads(metadata["outputs"])
+    program = Program(sealed(arrays, metadata | {"outputs": text}))
+    assert program.outputs
+    with pytest.raises(FormatError, match="what it says of its outputs cannot be read"):
+        program.split(np.zeros((1, program.outputs), np.float32))
+
+
 def test_there_is_a_fixture_of_every_version() -> None:
     """Whoever writes a new version adds one."""
     newest = int(FORMAT.rpartition("/")[2])

@@ -17,7 +17,9 @@ from image_models import IMAGES, model
 
 from jcw_core.datasets.split import normalise
 from jcw_core.errors import DataError, FormatError
+from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.image_input import ImageInput
+from jcw_core.network.model import Model
 from jcw_core.network.normalisation import with_normalisation
 from jcw_kernels.exporter import JcwExporter
 from jcw_kernels.predict_image import as_probabilities, classes_in, predict_image
@@ -130,6 +132,23 @@ def test_what_cannot_be_predicted_is_named(file: Path, photo: Path, tmp_path: Pa
     ):
         with pytest.raises((kind, click.ClickException), match=message):
             predict_image.main(list(map(str, arguments)), standalone_mode=False)
+
+
+@pytest.mark.parametrize("maps", [1, 2])
+def test_a_network_that_makes_maps_is_not_asked_for_classes(maps: int, photo: Path, tmp_path: Path) -> None:
+    net = NetworkBuilder("maps", (3, 12, 10))
+    ends = [net.conv(f"head{number}", 2 + number, 1, source="input") for number in range(maps)]
+    network = net.build_joined(ends)
+    shapes = network.parameter_shapes.items()
+    made = Model(
+        network,
+        {name: np.ones(shape, np.float32) for name, shape in shapes},
+        images=replace(IMAGES, classes=()),
+    )
+    JcwExporter().export(made, tmp_path / "model.jcw")
+    told = "output 2x12x10" if maps == 1 else "head0 2x12x10, head1 3x12x10"
+    with pytest.raises(FormatError, match=rf"model\.jcw: does not classify, but makes {told};"):
+        predict_image.main([str(tmp_path / "model.jcw"), str(photo)], standalone_mode=False)
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "model.safetensors", "table.npz", "notes", "model.jcw"])

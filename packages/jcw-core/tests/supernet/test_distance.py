@@ -10,7 +10,7 @@ import torch
 
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
-from jcw_core.run.classes import makes_logits
+from jcw_core.network.outputs import makes_logits
 from jcw_core.supernet.distance import distance
 
 

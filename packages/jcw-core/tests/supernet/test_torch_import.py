@@ -195,13 +195,17 @@ def test_arithmetic_that_has_no_place(compute: Callable[[Tensor, Tensor], Tensor
         from_module(Odd(), example())
 
 
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3"])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_copies(name: str) -> None:
     module, model = imported(name)
     again = from_module(copy.deepcopy(module), example())
     for other in (again, copy.deepcopy(model)):
         assert other.network == model.network
         assert all((other.weights[key] == array).all() for key, array in model.weights.items())
+        assert not any(np.shares_memory(other.weights[key], array) for key, array in model.weights.items())
+    slimmable = Slimmable(model.network, np.random.default_rng(0)).eval()
+    with torch.no_grad():
+        assert torch.equal(copy.deepcopy(slimmable)(example()), slimmable(example()))
 
 
 def test_the_module_is_left_as_it_was() -> None:

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from jcw_core.errors import JcwError, NetworkError
+from jcw_core.errors import FormatError, JcwError, NetworkError
 from jcw_core.files import safetensors_metadata
 from jcw_core.network.graph import Network
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.layers import FusedLayer, fuse
 from jcw_core.network.model import Model
 from jcw_core.network.operations import ACTIVATIONS
+from jcw_core.network.outputs import makes_logits, shapes_of
 from jcw_core.protocols import Precision, WeightType
 from jcw_kernels.fold import Folded, fold
 from jcw_kernels.quantization import Numbers, Quantization, quantized
@@ -31,6 +32,9 @@ floats, up to version 4 depthwise ones do, and up to version 5 linear ones. Thos
 
 IMAGES = "images"
 """The key of the metadata that says how image files become the input; a model runs without."""
+
+OUTPUTS = "outputs"
+"""The key of the metadata that has names and shapes of what the network makes; the engine does not read it."""
 
 _ATTRIBUTES = (
     *("out_channels", "groups", "kernel_size", "stride", "padding", "dilation", "output_padding"),
@@ -63,6 +67,7 @@ def serialize(
         "network": model.network.to_json(),
         "program": json.dumps(program_of(model.network, quantization)),
         "precision": _precision(precision, quantization),
+        OUTPUTS: json.dumps([[name, list(shape)] for name, shape in shapes_of(model.network).items()]),
     }
     if model.architecture is not None:
         metadata["architecture"] = json.dumps(model.architecture.to_dict())
@@ -204,6 +209,26 @@ def random_input(shape: Sequence[int], seed: int = 0) -> NDArray[np.float32]:
     """One image of standard normal pixels, (1, *shape); a large one repeats the first 65,536."""
     count = min(math.prod(shape), 1 << 16)
     return np.resize(np.random.default_rng(seed).standard_normal(count, dtype=np.float32), (1, *shape))
+
+
+def output_shapes_of(file: bytes) -> Mapping[str, tuple[int, ...]]:
+    """Shapes of a network's outputs by name, in the order in which they are joined; empty where a ``model.jcw`` says nothing.
+
+    Raises:
+        FormatError: what it says cannot be read.
+    """
+    text = safetensors_metadata(file).get(OUTPUTS, "[]")
+    try:
+        return {str(name): tuple(map(int, shape)) for name, shape in json.loads(text)}
+    except (ValueError, TypeError) as error:
+        raise FormatError(f"what it says of its outputs cannot be read ({error!r:.100})") from None
+
+
+def classifies(file: bytes) -> bool:
+    """Whether what a ``model.jcw`` makes are classes: it has names of them, or logits. Without its network, that is taken for granted."""
+    text, images = safetensors_metadata(file).get("network"), images_of(file)
+    named = images is not None and bool(images.classes)
+    return named or text is None or makes_logits(Network.from_json(text))
 
 
 def images_of(file: bytes) -> ImageInput | None:

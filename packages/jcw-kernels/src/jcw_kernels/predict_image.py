@@ -34,6 +34,7 @@ def predict_image(model: Path, photos: tuple[Path, ...], top: int, threads: int,
     from jcw_kernels.program import load
 
     program = load(model, threads=threads)
+    _require_classes(program, model)
     found = {
         "model": str(model),
         "latency_ms": program.time(seconds=0.1) * 1e3,
@@ -49,6 +50,17 @@ def predict_image(model: Path, photos: tuple[Path, ...], top: int, threads: int,
         echo(f"{image['file']}:")
         for one in image["classes"]:
             echo(f"  {one['probability']:7.2%}  {one['name']}")
+
+
+def _require_classes(program: Program, model: Path) -> None:
+    """Raise ``FormatError`` for a network that makes no classes: what it sees is for other tools to say."""
+    from jcw_core.errors import FormatError
+
+    if not program.classifies:
+        made = ", ".join(f"{name} {'x'.join(map(str, s))}" for name, s in program.output_shapes.items())
+        raise FormatError(
+            f"{model}: does not classify, but makes {made}; Program.split has them by name for tools of your own"
+        )
 
 
 def classes_in(program: Program, photo: Path, model: Path) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,14 @@ from jcw_core.network.model import Model
 from jcw_core.protocols import Precision, WeightType
 from jcw_core.shown import count_of
 from jcw_kernels._engine import Engine
-from jcw_kernels.model_file import images_of, precision_of, random_input, serialize
+from jcw_kernels.model_file import (
+    classifies,
+    images_of,
+    output_shapes_of,
+    precision_of,
+    random_input,
+    serialize,
+)
 from jcw_kernels.quantization import Quantization
 
 _GIVE = "give the model.jcw that jcw compress, or a run below its models, has written"
@@ -114,6 +122,25 @@ class Program:
         return self._engine.outputs
 
     @property
+    def output_shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Shape of each output of one image by name; of several, ``run`` returns the values one after the other."""
+        return output_shapes_of(self._file) or {"output": (self.outputs,)}
+
+    @property
+    def classifies(self) -> bool:
+        """True where the outputs are one value for each class, not maps, boxes or several of them."""
+        return classifies(self._file)
+
+    def split(self, outputs: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+        """What ``run`` returned, (n, values), as each output (n, *shape) by name."""
+        shapes = self.output_shapes
+        ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
+        parts = np.split(outputs, ends[:-1], axis=1)
+        return {
+            name: part.reshape(-1, *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)
+        }
+
+    @property
     def isa(self) -> str:
         """The instruction set in use."""
         return self._engine.isa
@@ -140,7 +167,7 @@ class Program:
             images: (n, channels, height, width) float32, C-contiguous; (n, features) where the input is flat.
 
         Returns:
-            (n, outputs) float32.
+            (n, outputs) float32; ``split`` takes several outputs apart.
 
         Raises:
             JcwError: another shape, type or memory order.

@@ -14,9 +14,10 @@ from jcw_core.datasets.split import normalise
 from jcw_core.errors import FormatError
 from jcw_core.logs import logger
 from jcw_core.network.model import Model
+from jcw_core.network.outputs import makes_logits
 from jcw_core.protocols import Dataset, Run
 from jcw_core.run import records
-from jcw_core.run.classes import classifies, makes_logits
+from jcw_core.run.classes import classifies
 from jcw_kernels.program import Program, compile_model, load
 
 _log = logger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from jcw_core.files import atomic
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.model import Model
 from jcw_core.network.operations import CONVOLUTIONS, dilation_of, integer, pair, sides
+from jcw_core.network.outputs import ONLY, outputs_of, shapes_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 OPSET, IR_VERSION = 13, 8
 """Old enough for every runtime in use; later versions add nothing that these networks need."""
 
-INPUT, OUTPUT = "input", "output"
-"""Names of the graph's input and output."""
+INPUT, OUTPUT = "input", ONLY
+"""Names of the graph's input and of its output, where it has one."""
 
 
 class OnnxExporter:
-    """``model.onnx``: (n, channels, height, width) images to (n, classes) logits, float32.
+    """``model.onnx``: (n, channels, height, width) images to (n, classes) logits, or to several outputs, float32.
 
     What is known of image files stands in the metadata under ``images``, see ``jcw_core.network.image_input``.
     """
@@ -56,19 +57,26 @@ def to_onnx(model: Model, *, batch: int | None = None) -> ModelProto:
     except ImportError:
         raise JcwError("ONNX files need the package onnx: pip install 'jcw-core[onnx]'") from None
     network = model.network
-    source = _input_name(model)
-    names = {network.input.name: source, network.output.inputs[0]: OUTPUT}
-    nodes = [part for node in network for part in _nodes(node, lambda name: names.get(name, name))]
+    source, outputs = _input_name(model), outputs_of(network)
+    names = {network.input.name: source} | {one.source: one.name for one in outputs if len(outputs) == 1}
+    nodes = [
+        part
+        for node in network
+        if node.name not in _joining(network)
+        for part in _nodes(node, lambda name: names.get(name, name))
+    ]
+    # Several outputs are handed out as they are; one that is called otherwise than its node is a copy.
+    nodes += [
+        helper.make_node("Identity", [names.get(one.source, one.source)], [one.name], name=one.name)
+        for one in outputs
+        if names.get(one.source, one.source) != one.name
+    ]
     size: Sequence[int | str] = ["n" if batch is None else batch]
     graph = helper.make_graph(
         nodes,
         network.name,
         [helper.make_tensor_value_info(source, TensorProto.FLOAT, [*size, *network.input_shape])],
-        [
-            helper.make_tensor_value_info(
-                OUTPUT, TensorProto.FLOAT, [*size, *network.shapes[network.output.name]]
-            )
-        ],
+        [helper.make_tensor_value_info(one.name, TensorProto.FLOAT, [*size, *one.shape]) for one in outputs],
         _initializers(model),
     )
     opset = helper.make_opsetid("", OPSET)
@@ -78,11 +86,19 @@ def to_onnx(model: Model, *, batch: int | None = None) -> ModelProto:
     return made
 
 
+def _joining(network: Network) -> Set[str]:
+    """Names of the nodes that make one vector of several outputs, which a file of ONNX has no need of."""
+    if len(outputs_of(network)) == 1:
+        return frozenset()
+    last = network[network.output.inputs[0]]
+    return {last.name, *last.inputs}
+
+
 def _input_name(model: Model) -> str:
     """The name that the input had in the file that the network came from, where nothing else is called so."""
     name = INPUT if model.images is None else model.images.name
     taken = (
-        name == OUTPUT
+        name in {OUTPUT, *shapes_of(model.network)}
         or name in model.weights
         or (name in model.network and name != model.network.input.name)
     )

@@ -106,9 +106,15 @@ class NetworkBuilder:
         node = Node("output", "output", (output or self.last,))
         return Network(self._name, (*self._nodes, node))
 
-    def build_joined(self, outputs: Sequence[str]) -> Network:
-        """Close the graph with an output node that reads one node, or several that are flattened and joined in this order."""
+    def build_joined(self, outputs: Sequence[str], names: Sequence[str] = ()) -> Network:
+        """Close the graph with an output node that reads one node, or several that are flattened and joined in this order.
+
+        Args:
+            outputs: nodes.
+            names: what each output is called, where that is known; see ``jcw_core.network.outputs``.
+        """
         if len(outputs) == 1:
             return self.build(output=outputs[0])
-        flat = [self.add(f"outputs.{number}", "flatten", end) for number, end in enumerate(outputs)]
+        told = names or [str(number) for number in range(len(outputs))]
+        flat = [self.add(f"outputs.{name}", "flatten", end) for name, end in zip(told, outputs, strict=True)]
         return self.build(output=self.add("outputs", "concat", *flat))

@@ -127,7 +127,9 @@ def _solve(system: Tensor, target: Tensor, mask: Tensor) -> Tensor:
     index = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :most]
     real = torch.arange(most) < sizes[:, None]
     matrices = system[index[:, :, None], index[:, None, :]]
-    matrices = matrices * (real[:, :, None] & real[:, None, :])
+    least = int(sizes.min())
+    matrices[:, least:] *= real[:, least:, None]
+    matrices[:, :, least:] *= real[:, None, least:]
     matrices.diagonal(dim1=1, dim2=2).add_((~real).float())
     wide = index[:, None].expand(-1, target.shape[1], -1)
     wanted = target.gather(2, wide) * real[:, None]

@@ -31,8 +31,9 @@ _TINY = 1e-12
 """Least diagonal of an inverse, which rounding may take below 0."""
 _MOST_INPUTS = 8192
 """Inputs up to which H is kept whole: in float64, with its factor and its inverse, it takes 1.6 GB."""
-_MOST_WORK = 2e13
-"""Most G x D^3 for the order of a layer: some minutes on two cores. ResNet-50's largest layers have 1.3e13."""
+_MOST_WORK = 1.5e13
+"""Most G x D^3 for the order of a layer: ResNet-50's and VGG's largest convolutions have 1.3e13, for which a core that others use
+as well takes a quarter of an hour; VGG's linear layers have 1.7e13, 7e13 and 1.6e16."""
 _DAMPING = 0.01
 """Share of H's mean diagonal that is added to it, so that inputs that never vary have an inverse, too."""
 

@@ -6,12 +6,6 @@ from jcw_core.network.graph import Network
 from jcw_core.protocols import Dataset, Run
 
 
-def makes_logits(network: Network) -> bool:
-    """Whether the outputs are one vector of logits, or of probabilities, rather than maps, boxes or several of them."""
-    shape, last = network.shapes[network.output.name], network[network.output.inputs[0]]
-    return shape[0] == network.num_classes > 1 and last.op not in ("concat", "sigmoid", "hardsigmoid")
-
-
 def classifies(network: Network, data: Dataset) -> bool:
     """True where the network makes one value for each class of the data, and nothing else."""
     return network.num_classes == len(data.classes)

@@ -12,6 +12,7 @@ from jcw_core.datasets.split import normalise
 from jcw_core.errors import RecipeError
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.normalisation import with_normalisation
+from jcw_core.network.outputs import makes_logits
 from jcw_core.options import option
 from jcw_core.protocols import (
     Calibration,
@@ -24,6 +25,7 @@ from jcw_core.protocols import (
     StoresWeights,
     WeightType,
 )
+from jcw_core.run.classes import classifies
 from jcw_core.run.records import EXPORTS, MODELS, ChosenModel, write_exports
 
 if TYPE_CHECKING:
@@ -155,8 +157,10 @@ def _products(run: Run, options: ExportOptions) -> Products | None:
 
 
 def image_input(run: Run) -> ImageInput:
-    """How image files become the network's input, by the images that it is made with."""
+    """How image files become the network's input, by the images that it is made with; classes where it knows such."""
     data = run.dataset("training")
     resize = data.resize if isinstance(data, Resized) else None
     mean, std = (tuple(map(float, values)) for values in (data.mean, data.std))
-    return ImageInput(mean, std, resize or data.image_shape[1], tuple(data.classes), run.input_name)
+    labelled = classifies(run.network, data) and bool((data.labels >= 0).all())
+    classes = tuple(data.classes) if labelled or makes_logits(run.network) else ()
+    return ImageInput(mean, std, resize or data.image_shape[1], classes, run.input_name)

@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor
 
 from jcw_core.network.graph import Network
-from jcw_core.run.classes import makes_logits
+from jcw_core.network.outputs import makes_logits
 
 _LEAST = 1e-12
 """Of probabilities, so that they have a logarithm."""

@@ -38,6 +38,7 @@ class Exported:
     Args:
         input: name of the value that is the image.
         outputs: names of the results, in their order.
+        output_names: the keys and places under which the module returns them, e.g. ``boxes.0``.
         operators: in order.
         parameters: names in the state dict, by value.
         names: of all that the module's state dict holds.
@@ -49,6 +50,7 @@ class Exported:
 
     input: str
     outputs: Sequence[str]
+    output_names: Sequence[str]
     operators: Sequence[Operator]
     parameters: Mapping[str, str]
     names: Set[str]
@@ -76,26 +78,30 @@ def export(module: nn.Module, example: Tensor, name: str) -> Exported:
     finally:
         for part, was in training.items():
             part.training = was
-    leaves = list(_leaves(outputs))
+    returned = list(_leaves(outputs))
+    leaves = [leaf for _, leaf in returned]
     odd = [leaf for leaf in leaves if not isinstance(leaf, Tensor) or len(leaf) != 1]
     if odd or not leaves:
         found = type(odd[0] if odd else outputs).__name__
         raise FormatError(f"{name}: returns a {found}, expected tensors of one image; wrap it")
-    return _exported(program, module, torch.cat([leaf.detach().flatten(1) for leaf in leaves], 1), example)
+    joined = torch.cat([leaf.detach().flatten(1) for leaf in leaves], 1)
+    return _exported(program, module, [name for name, _ in returned], joined, example)
 
 
-def _leaves(outputs: Any) -> Iterator[Any]:
-    """What tuples, lists and dictionaries of outputs hold, in the order in which torch.export lists them."""
+def _leaves(outputs: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """What tuples, lists and dictionaries of outputs hold, in the order in which torch.export lists them, and where."""
     if isinstance(outputs, (tuple, list)):
-        for output in outputs:
-            yield from _leaves(output)
-    elif isinstance(outputs, dict):
-        yield from _leaves(list(outputs.values()))
+        outputs = dict(enumerate(outputs))
+    if isinstance(outputs, dict):
+        for key, output in outputs.items():
+            yield from _leaves(output, f"{name}.{key}" if name else str(key))
     else:
-        yield outputs
+        yield name, outputs
 
 
-def _exported(program: Any, module: nn.Module, expected: Tensor, example: Tensor) -> Exported:
+def _exported(
+    program: Any, module: nn.Module, names: Sequence[str], expected: Tensor, example: Tensor
+) -> Exported:
     signature = program.graph_signature
     held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     tensors = {value: program.state_dict[key] for value, key in held.items() if key in program.state_dict}
@@ -105,6 +111,7 @@ def _exported(program: Any, module: nn.Module, expected: Tensor, example: Tensor
     return Exported(
         input=signature.user_inputs[0],
         outputs=signature.user_outputs,
+        output_names=names,
         operators=[_operator(node) for node in calls],
         parameters=held,
         names=module.state_dict().keys(),
