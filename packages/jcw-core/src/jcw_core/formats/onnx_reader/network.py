@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jcw_core.errors import FormatError, JcwWarning, NetworkError
+from jcw_core.formats.onnx_reader.comparison import compare
 from jcw_core.formats.onnx_reader.differences import differences
+from jcw_core.formats.onnx_reader.file import parse
 from jcw_core.formats.onnx_reader.graph import Graph, Operator, read_graph
 from jcw_core.formats.onnx_reader.layers import LAYERS
 from jcw_core.formats.onnx_reader.pointwise import POINTWISE
@@ -41,7 +43,7 @@ def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
         FormatError: the file is damaged, or holds an operator that has no place, which is named.
     """
     try:
-        graph = read_graph(path, shape)
+        graph = read_graph(parse(path), shape)
         net = _translated(graph, _name(path))
         network = _network(graph, net)
     except (FormatError, NetworkError) as error:
@@ -54,6 +56,9 @@ def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
 def read_onnx_model(path: Path, shape: Sequence[int] | None = None, outputs: Sequence[str] = ()) -> Model:
     """The network that an ONNX file holds, with its weights.
 
+    What it computes for one image of noise is compared with what the file computes, by onnxruntime where that is
+    installed, else by the reference in the package onnx. Where neither runs the file, a ``JcwWarning`` says so.
+
     Args:
         path: as ``read_onnx`` has it; tensors in further files beside it are read as well.
         shape: (images, channels, height, width), for sizes that the file leaves open.
@@ -62,12 +67,16 @@ def read_onnx_model(path: Path, shape: Sequence[int] | None = None, outputs: Seq
 
     Raises:
         JcwError: the package onnx is not installed.
-        FormatError: as ``read_onnx``, or values are missing or not finite.
+        FormatError: as ``read_onnx``, or values are missing or not finite, or the network computes something else than the
+            file.
     """
     try:
-        graph = read_graph(path, shape, outputs, exact=True)
+        file = parse(path)
+        graph = read_graph(file, shape, outputs, path.parent)
         net = _translated(graph, _name(path))
-        return Model(_network(graph, net), net.weights, input_name=graph.input)
+        model = Model(_network(graph, net), net.weights, input_name=graph.input)
+        compare(path, file, graph, net, model)
+        return model
     except (FormatError, NetworkError) as error:
         raise FormatError(f"{path}: {error}", see=NetworkError.page) from None
 

@@ -88,6 +88,7 @@ class Translation:
         self._names = {self.builder.last: 1, "output": 1}
         self._first: dict[str, str] = {}
         self.exact = graph.exact
+        self.opset = graph.opset
         self.weights: dict[str, NDArray[np.float32]] = {}
 
     def __setitem__(self, name: str, value: Value) -> None:
@@ -100,6 +101,11 @@ class Translation:
         if isinstance(value, Lost):
             raise FollowingError(f"reads {name!r}")
         return value
+
+    def made(self, name: str) -> str:
+        """The network's node for a value, ``""`` where it has none of its own."""
+        value = self._values.get(name)
+        return value if isinstance(value, str) else ""
 
     def node(self, name: str) -> str:
         """The network's node for a value, which is made if it was only a part so far."""
