@@ -11,8 +11,10 @@ from jcw_core.errors import FormatError, JcwWarning, NetworkError
 from jcw_core.formats.onnx_reader.comparison import compare
 from jcw_core.formats.onnx_reader.differences import differences
 from jcw_core.formats.onnx_reader.file import parse
-from jcw_core.formats.onnx_reader.graph import Graph, Operator, read_graph
+from jcw_core.formats.onnx_reader.folding import FOLDED, fold
+from jcw_core.formats.onnx_reader.graph import Constant, Graph, Operator, read_graph
 from jcw_core.formats.onnx_reader.layers import LAYERS
+from jcw_core.formats.onnx_reader.obstacles import UNKNOWN, Obstacles
 from jcw_core.formats.onnx_reader.pointwise import POINTWISE
 from jcw_core.formats.onnx_reader.shapes import SHAPES
 from jcw_core.formats.onnx_reader.translation import FollowingError, Lost, Translation
@@ -94,7 +96,7 @@ def _network(graph: Graph, net: Translation) -> Network:
 def _translated(graph: Graph, name: str) -> Translation:
     """Translate every operator, or tell of all that have no place."""
     net = Translation(graph, name)
-    obstacles: dict[str, None] = {}
+    obstacles = Obstacles()
     for operator in graph.operators:
         try:
             _translate(net, operator)
@@ -102,17 +104,24 @@ def _translated(graph: Graph, name: str) -> Translation:
             for name in operator.outputs:
                 net[name] = Lost()
             if not isinstance(error, FollowingError):
-                obstacles[f"node {operator.name!r} ({operator.op}): {error}"] = None
-    if obstacles:
-        raise FormatError("; ".join(obstacles))
+                obstacles.add(operator, str(error))
+    if obstacles.found:
+        raise FormatError(obstacles.in_words(OPERATORS))
     return net
 
 
 def _translate(net: Translation, operator: Operator) -> None:
     if operator.op not in OPERATORS:
-        raise FormatError(
-            f"this operator has no place in a network; there is: {', '.join(sorted(OPERATORS))}"
-        )
-    made = OPERATORS[operator.op](net, operator)
+        raise FormatError(UNKNOWN)
+    made = _folded(net, operator) or OPERATORS[operator.op](net, operator)
     for name, value in zip(operator.outputs, made if isinstance(made, list) else [made], strict=False):
         net[name] = value
+
+
+def _folded(net: Translation, operator: Operator) -> Constant | None:
+    """What an operator makes of constants alone, where it is arithmetic on sizes."""
+    if operator.op not in FOLDED:
+        return None
+    values = [net[name] for name in operator.inputs if name]
+    constants = [value for value in values if isinstance(value, Constant)]
+    return fold(operator, constants) if len(constants) == len(values) else None
