@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _FEW = 64
 """Elements of the largest tensor whose values are read."""
+_SHOWN = 4
+"""Names that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +168,10 @@ def read_graph(
 def _only(kind: str, values: Iterable[ValueInfoProto]) -> ValueInfoProto:
     found = list(values)
     if len(found) != 1:
-        names = ", ".join(repr(value.name) for value in found[:4])
+        names = ", ".join(repr(value.name) for value in found[:_SHOWN])
         raise FormatError(
-            f"{len(found)} {kind}s ({names}), expected one; is it an ONNX file of an image network? "
-            "Outputs are chosen by [network] outputs"
+            f"{len(found)} {kind}s ({names}{', ...' if len(found) > _SHOWN else ''}), expected one; is it an ONNX file of an "
+            "image network? Outputs are chosen by --outputs NAME,NAME or [network] outputs"
         )
     return found[0]
 

@@ -24,7 +24,7 @@ from jcw_core.network.model import Model
 OPERATORS = {**LAYERS, **POINTWISE, **SHAPES}
 
 
-def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
+def read_onnx(path: Path, shape: Sequence[int] | None = None, outputs: Sequence[str] = ()) -> Network:
     """The network that an ONNX file holds, for its cost: weights are not read, so nothing that they say is kept.
 
     Every operator that the output depends on has a place in the network, or is an error. Where the network is
@@ -33,8 +33,9 @@ def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
 
     Args:
         path: a model with one input (images, channels, height, width), of a fixed size but for the
-            number of images, and one output. Tensors that it keeps in further files are not needed.
+            number of images. Tensors that it keeps in further files are not needed.
         shape: of the input, for sizes that the file leaves open.
+        outputs: as ``read_onnx_model`` has them.
 
     Returns:
         a network named after the file. Layers are named after their weights (``layer1.0.conv1``)
@@ -45,7 +46,7 @@ def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
         FormatError: the file is damaged, or holds an operator that has no place, which is named.
     """
     try:
-        graph = read_graph(parse(path), shape)
+        graph = read_graph(parse(path), shape, outputs)
         net = _translated(graph, _name(path))
         network = _network(graph, net)
     except (FormatError, NetworkError) as error:
@@ -65,7 +66,7 @@ def read_onnx_model(path: Path, shape: Sequence[int] | None = None, outputs: Seq
         path: as ``read_onnx`` has it; tensors in further files beside it are read as well.
         shape: (images, channels, height, width), for sizes that the file leaves open.
         outputs: names of values at which the network ends, for files whose tail, such as the decoding of boxes, has no
-            place in one. Several are flattened and joined in this order.
+            place in one; its only output by default. Several are flattened and joined in this order.
 
     Raises:
         JcwError: the package onnx is not installed.
