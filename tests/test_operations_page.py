@@ -49,6 +49,22 @@ Where channels are whole, what the operation reads keeps all of its channels, an
 """
 
 
+LIMITS = """## What has no place
+
+Importers refuse what they would have to compute otherwise than it is written. What comes close to these, or has another way:
+
+| refused | what to do |
+|---|---|
+| `Softmax` of planes before opset 13, which takes channels, rows and columns together; along another axis than channels | end the network before it (`--outputs`), or export it with opset 13 |
+| bilinear resizing with `align_corners`; resizing by other than whole factors, or to a smaller size | `align_corners=False` and a whole factor, where it is trained again |
+| padding by reflection or repetition; by a constant that the reading windows do not have (0 for convolutions and means, minus infinity for maxima); that nothing but windows reads | padding of the convolution itself |
+| means of windows that leave padding out (`count_include_pad` of 0) where there is some, or that hang over the edge (`ceil_mode`) | `count_include_pad=True` |
+| convolutions over one or three axes, maxima with a dilation, adaptive pooling to sizes that do not divide | |
+| constants that are neither one value nor one per channel; differences and quotients of two values that depend on the image | |
+| attention, recurrent layers, sequences, control flow | end the network before them: what follows stays as it is |
+"""
+
+
 def example(op: str) -> Network:
     """The operation behind a convolution that may be cut, and another one after it."""
     net = NetworkBuilder("example", (3, 8, 8))
@@ -92,7 +108,7 @@ def attributes(op: str) -> str:
 
 
 def page() -> str:
-    """The page as the code has it."""
+    """The page as the code has it, and what it does not have."""
     from jcw_core.formats.onnx_reader.network import OPERATORS as ONNX
     from jcw_core.formats.torch_import.module import OPERATORS as TORCH
 
@@ -108,7 +124,7 @@ def page() -> str:
             ("Operators of torch (ATen) that are read", TORCH),
         )
     ]
-    return INTRODUCTION + "\n".join(rows) + "\n" + "".join(read)
+    return INTRODUCTION + "\n".join(rows) + "\n" + "".join(read) + "\n" + LIMITS
 
 
 def test_the_page_lists_what_there_is() -> None:
