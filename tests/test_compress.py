@@ -29,7 +29,9 @@ from jcw_core.formats.onnx_writer import OnnxExporter
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.model import Model
+from jcw_core.recipe.recipe import Recipe
 from jcw_core.registry import Registry
+from jcw_core.run.context import Context
 from jcw_kernels.program import load
 from jcw_latency import LatencyTable
 
@@ -170,6 +172,34 @@ def test_a_module_without_a_file_of_weights_is_a_note(
 def test_points_are_lost_or_gained(error: float, words: str) -> None:
     report = {"images": 180, "baseline": {"test_error": 0.2}, "scored_against": "labels"}
     assert loss({"test_error": error}, report).endswith(f": {words}")
+
+
+def test_where_a_file_ends_stands_in_the_recipe(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the run can be continued by it; what follows has no place."""
+    monkeypatch.chdir(place)
+    file = onnx.load("net.onnx")
+    (end,) = file.graph.output
+    file.graph.node.append(onnx.helper.make_node("Erf", [end.name], ["decoded"]))
+    end.name = "decoded"
+    onnx.save(file, tmp_path / "tail.onnx")
+    recipes: list[Recipe] = []
+
+    def stop(context: Context, *_: object) -> None:
+        recipes.append(context.recipe)
+        raise JcwError("the profile begins")
+
+    monkeypatch.setattr(jcw_core.compress.work, "run", stop)
+    given = ["compress", str(tmp_path / "tail.onnx"), "--images", "flat", "--budget-ms", "5"]
+    with pytest.raises(JcwError, match=r"node 'decoded' \(Erf\): .*--outputs"):
+        build(Registry()).main([*given, "--out", str(tmp_path / "out")], standalone_mode=False)
+    with pytest.raises(JcwError, match="the profile begins"):
+        build(Registry()).main(
+            [*given, "--outputs", "output", "--out", str(tmp_path / "out")], standalone_mode=False
+        )
+    (recipe,) = recipes
+    assert recipe.network.outputs == ("output",)
 
 
 def scored(place: Path, folder: str, **options: object) -> MemoryDataset:
@@ -319,6 +349,9 @@ def test_a_budget_below_the_fastest_network_names_the_nearest(
         (("net", "--images", "flat"), "net: expected a file whose name ends in .json or .onnx, or PACKAGE.MODULE"),
         (("net.json", "--images", "flat"), "a network without weights; give them with --weights"),
         (("net.onnx", "--images", "flat", "--weights", "w.pth"), "--weights: net.onnx brings its own"),
+        (("nets:make", "--images", "flat", "--outputs", "a"), "--outputs: names values of an ONNX file, which nets:make is not"),
+        (("net.onnx", "--images", "flat", "--outputs", "a"), "net.onnx: no operator makes the value 'a'"),
+        (("net.onnx", "--images", "flat", "--set", "network.outputs=['a']"), "--set network.outputs: .*give --outputs"),
         (("net.onnx", "--images", "flat", "--budget-ms", "0"), "--budget-ms: .*give milliseconds above 0"),
         (("net.onnx", "--images", "flat", "--mean", "x"), "'x' is no list of numbers"),
         (("net.onnx", "--images", "flat", "--shape", "2,3,16,16"), "not the shape of one image"),

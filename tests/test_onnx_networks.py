@@ -156,3 +156,28 @@ def test_an_onnx_file_is_profiled_on_this_machine(tmp_path: Path) -> None:
     done = jcw("check", "table.npz", "--networks", "2", "--rounds", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "2 networks, run whole" in done.stdout
+
+
+class PaddedAsTensorflow(nn.Module):
+    """Sides that differ are padded by a step of their own, and a size is that of another value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.depthwise = nn.Conv2d(3, 8, 3, stride=2), nn.Conv2d(8, 8, 5, stride=2, groups=8)
+        self.head = nn.Conv2d(16, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.relu6(self.stem(nn.functional.pad(x, (0, 1, 0, 1))))
+        small = self.depthwise(nn.functional.pad(x, (1, 2, 1, 2)))
+        large = nn.functional.interpolate(small, size=x.shape[2:], mode="nearest")
+        return self.head(torch.cat([x, large], 1))
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17])
+def test_padding_as_torch_exports_it(tmp_path: Path, opset: int) -> None:
+    from jcw_core.formats.onnx_reader import read_onnx_model
+
+    exported(PaddedAsTensorflow(), (3, 32, 32), tmp_path / "net.onnx", opset_version=opset)
+    found = read_onnx_model(tmp_path / "net.onnx").network  # which compares
+    padding = [node.attributes["padding"] for node in found if node.op == "conv2d"]
+    assert padding == [(0, 0, 1, 1), (1, 1, 2, 2), (0, 0)]

@@ -37,10 +37,31 @@ INTRODUCTION = """# Operations
 What a network is made of. Each operation is known to shape inference, to channel groups, to training, to the engine and
 to the ONNX files that are written and read. An importer that meets anything else names it, with all that it meets.
 
+What is imported is compared with where it comes from, for one image of noise, and refused where any output differs by more
+than 1e-4 of the largest (by 2e-2 for ONNX files in half precision): a torch module runs itself, an ONNX file is run by
+onnxruntime where that is installed, else by the reference in the package onnx, which takes seconds for a large network.
+Where neither runs a file, a warning says so. `jcw profile` and `jcw networks` read no weights, and so compare nothing.
+
 A layer whose weights another layer has too has the attribute `shares`, and both keep all channels and weights.
 Padding is (height, width) or, where the sides differ, (top, left, bottom, right). Attributes in brackets may be left out.
 Where channels are whole, what the operation reads keeps all of its channels, and so does what it makes.
 
+"""
+
+
+LIMITS = """## What has no place
+
+Importers refuse what they would have to compute otherwise than it is written. What comes close to these, or has another way:
+
+| refused | what to do |
+|---|---|
+| `Softmax` of planes before opset 13, which takes channels, rows and columns together; along another axis than channels | end the network before it (`--outputs`), or export it with opset 13 |
+| bilinear resizing with `align_corners`; resizing by other than whole factors, or to a smaller size | `align_corners=False` and a whole factor, where it is trained again |
+| padding by reflection or repetition; by a constant that the reading windows do not have (0 for convolutions and means, minus infinity for maxima); that nothing but windows reads | padding of the convolution itself |
+| means of windows that leave padding out (`count_include_pad` of 0) where there is some, or that hang over the edge (`ceil_mode`) | `count_include_pad=True` |
+| convolutions over one or three axes, maxima with a dilation, adaptive pooling to sizes that do not divide | |
+| constants that are neither one value nor one per channel; differences and quotients of two values that depend on the image | |
+| attention, recurrent layers, sequences, control flow | end the network before them: what follows stays as it is |
 """
 
 
@@ -87,7 +108,7 @@ def attributes(op: str) -> str:
 
 
 def page() -> str:
-    """The page as the code has it."""
+    """The page as the code has it, and what it does not have."""
     from jcw_core.formats.onnx_reader.network import OPERATORS as ONNX
     from jcw_core.formats.torch_import.module import OPERATORS as TORCH
 
@@ -103,7 +124,7 @@ def page() -> str:
             ("Operators of torch (ATen) that are read", TORCH),
         )
     ]
-    return INTRODUCTION + "\n".join(rows) + "\n" + "".join(read)
+    return INTRODUCTION + "\n".join(rows) + "\n" + "".join(read) + "\n" + LIMITS
 
 
 def test_the_page_lists_what_there_is() -> None:

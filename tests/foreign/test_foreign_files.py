@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import foreign_networks
 import numpy as np
@@ -104,6 +106,20 @@ def test_modules(make: Callable[[], nn.Module], size: tuple[int, int]) -> None:
     image = np.random.default_rng(0).normal(size=(1, 3, *size)).astype(np.float32)
     with torch.no_grad():
         check_everywhere(model, image, flat(module(torch.from_numpy(image))).numpy())
+
+
+def test_an_export_with_padding_of_its_own(tmp_path: Path) -> None:
+    """Padded as TensorFlow has it, which torch writes as ConstantOfShape and Pad."""
+    from jcw_core.formats.onnx_reader import read_onnx_model
+
+    module, path = foreign_networks.efficientnet_lite0(), tmp_path / "lite0.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (torch.zeros(1, 3, 224, 224),), path, dynamo=False, opset_version=13)
+    content = path.read_bytes()
+    assert b"ConstantOfShape" in content
+    image = np.random.default_rng(0).normal(size=(1, 3, 224, 224)).astype(np.float32)
+    check_everywhere(read_onnx_model(path), image, from_runtime(content, image))
 
 
 def flat(outputs: Tensor | Sequence[Tensor]) -> Tensor:

@@ -311,9 +311,38 @@ def test_a_network_is_listed_with_what_a_search_may_take(tmp_path: Path, from_fi
     assert "block4.depthwise and 9 more: all weights, as each is depthwise" in done.stdout
 
 
+def test_an_onnx_file_is_listed_before_any_run(tmp_path: Path) -> None:
+    """Up to the values that are named, with the node that holds each layer that stays whole."""
+    onnx_models = pytest.importorskip("onnx_models")
+    step = onnx_models.step
+    steps = [
+        step("Conv", "x", "first.weight", to="a"),
+        step("Softmax", "a", axis=1, name="gate"),
+        step("Conv", "softmax", "second.weight", name="2", to="b"),
+        step("Relu", "b", to="kept"),
+        step("Erf", "kept"),
+    ]
+    tensors = onnx_models.weights(**{"first.weight": (16, 4, 3, 3), "second.weight": (12, 16, 1, 1)})
+    made = onnx_models.model(steps, tensors, shape=("n", 4, "h", "w"))
+    (tmp_path / "own.onnx").write_bytes(made.SerializeToString())
+    assert "--shape 1,3,224,224" in one_line(jcw("networks", "own.onnx", cwd=tmp_path))
+    sized = ("networks", "own.onnx", "--shape", "1,4,9,9")
+    assert re.search(r"'Erf' .*no place.*--outputs NAME,NAME", one_line(jcw(*sized, cwd=tmp_path)))
+    assert "no operator makes the value 'none'" in one_line(jcw(*sized, "--outputs", "none", cwd=tmp_path))
+    done = jcw(*sized, "--outputs", "kept", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^first +16 ", done.stdout, re.MULTILINE)
+    assert re.search(r"kept whole: first: all channels, as it .*'gate'", done.stdout)
+    for wrong in ("kept,", "kept,kept"):
+        assert "is no list of names" in jcw(*sized, "--outputs", wrong, cwd=tmp_path).stderr
+    wrong = jcw("networks", "resnet18", "--outputs", "kept", cwd=tmp_path)
+    assert "--outputs: resnet18 is a backbone" in one_line(wrong)
+
+
 def test_a_network_that_is_not_there(tmp_path: Path) -> None:
     assert "unknown backbone 'resnet'" in one_line(jcw("networks", "resnet", cwd=tmp_path))
-    assert "none.json" in one_line(jcw("networks", "none.json", cwd=tmp_path))
+    for name in ("none.json", "none.onnx"):
+        assert f"{name}: " in one_line(jcw("networks", name, cwd=tmp_path))
 
 
 def test_a_network_printed_as_json_is_read_back(tmp_path: Path) -> None:

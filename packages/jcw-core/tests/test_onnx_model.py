@@ -10,7 +10,7 @@ import pytest
 from core_networks import networks, random_weights, run, small_resnet
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx_models import model, numbers, onnx, step
+from onnx_models import helper, model, numbers, onnx, step
 
 from jcw_core.backbones.mobilenet_v2 import mobilenet_v2
 from jcw_core.errors import FormatError
@@ -46,6 +46,8 @@ def agrees(folder: Path, content: bytes, shape: tuple[int, ...] = (1, 4, 6, 6)) 
     return found
 
 
+# There are transposed convolutions that no runtime takes.
+@pytest.mark.filterwarnings("ignore:.*is not compared with its network:jcw_core.errors.JcwWarning")
 @given(network=networks(), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=40)
 def test_what_is_written_is_read_back(tmp_path: Path, network: Any, seed: int) -> None:
@@ -184,7 +186,7 @@ def test_linear_layers(tmp_path: Path, transposed: int, rng: np.random.Generator
     shape = (5, 144) if transposed else (144, 5)
     steps = [
         step("Flatten", "x"),
-        step("Gemm", "flatten", "w", "b", transB=transposed),
+        step("Gemm", "flatten", "w", "b", transB=transposed, alpha=0.5, beta=-2.0),
         step("MatMul", "gemm", "m"),
         step("Add", "matmul", "b2"),
     ]
@@ -243,6 +245,129 @@ def test_values_that_are_no_numbers(tmp_path: Path, value: float, rng: np.random
     content = model([step("Conv", "x", "w", name="stem/Conv")], [weight]).SerializeToString()
     with pytest.raises(FormatError, match=r"net\.onnx: .*stem\.weight holds NaN or infinity"):
         read(tmp_path, content)
+
+
+PADS = numbers("pads", [0, 0, 1, 2, 0, 0, 0, 1], np.int64)
+
+
+def test_padding_becomes_part_of_the_windows_that_read_it(tmp_path: Path, rng: np.random.Generator) -> None:
+    """As an input, as an attribute, once and again, and by as much as arithmetic on constants says."""
+    tensors = [
+        PADS,
+        random("w", 5, 4, 3, 3, rng=rng),
+        numbers("ninf", -np.inf),
+        numbers("none", [0] * 8, np.int64),
+    ]
+    conv = {"kernel_shape": (3, 3), "strides": (2, 1)}
+    cases = [
+        [step("Pad", "x", "pads"), step("Conv", "pad", "w", pads=(0, 1, 2, 0), **conv)],
+        [step("Pad", "x", "pads"), step("Conv", "pad", "w", auto_pad="SAME_UPPER", **conv)],
+        [
+            step("Pad", "x", "pads", to="p", name="outer"),
+            step("Pad", "p", "pads"),
+            step("Conv", "pad", "w", **conv),
+        ],
+        [step("Pad", "x", "none"), step("Relu", "pad")],
+        [step("Relu", "x"), step("Pad", "relu", "pads", "ninf"), step("MaxPool", "pad", **conv)],
+        [step("Pad", "x", "pads"), step("AveragePool", "pad", **conv)],
+    ]
+    for steps in cases:
+        found = agrees(tmp_path, model(steps, tensors).SerializeToString())
+        assert len(found.network.nodes) == 3 + (steps[0].op_type == "Relu")
+    old = [step("Pad", "x", pads=(0, 0, 1, 2, 0, 0, 0, 1)), step("Conv", "pad", "w", **conv)]
+    agrees(tmp_path, model(old, tensors, opset=9).SerializeToString())
+
+
+def test_padding_is_computed_from_constants(tmp_path: Path, rng: np.random.Generator) -> None:
+    """As torch writes it: pairs of pixels from the last axis on, filled up with zeros and turned round."""
+    whole = {
+        "given": [2, 1, 0, 1], "four": [4], "pairs": [-1, 2], "last": [-1], "before": [-(2**62)], "first": [0], "flat": [-1],
+        "two": 2, "three": 3,
+    }  # fmt: skip
+    zero = onnx.numpy_helper.from_array(np.array([0], np.int64))
+    steps = [
+        step("Shape", "x"),
+        step("Gather", "shape", "two", to="height"),
+        step("Mul", "height", "two", to="m"),
+        step("Sub", "m", "height", to="six"),  # of six rows
+        step("Div", "six", "three", to="d"),
+        step("Add", "d", "two", to="a"),
+        step("Unsqueeze", "a", "first", to="rest"),
+        step("ConstantOfShape", "rest", value=zero, to="zeros"),
+        step("Concat", "given", "zeros", axis=0),
+        step("Reshape", "concat", "pairs"),
+        step("Slice", "reshape", "last", "before", "first", "last"),
+        step("Transpose", "slice", perm=(1, 0)),
+        step("Reshape", "transpose", "flat", to="r2", name="again"),
+        helper.make_node("Cast", ["r2"], ["made"], to=onnx.TensorProto.INT64),
+        step("Pad", "x", "made"),
+        step("Conv", "pad", "w"),
+    ]
+    tensors = [random("w", 5, 4, 3, 3, rng=rng), *(numbers(name, v, np.int64) for name, v in whole.items())]
+    found = agrees(tmp_path, model(steps, tensors, shape=(1, 4, 6, 6)).SerializeToString())
+    (conv,) = [node for node in found.network if node.op == "conv2d"]
+    assert conv.attributes["padding"] == (0, 2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([step("Pad", "x", "pads"), step("Relu", "pad")], "'pad', whose planes are padded; only convolutions and poolings"),
+        ([step("Pad", "x", "pads"), step("MaxPool", "pad", kernel_shape=(3, 3))], "padded with 0; only -inf has a place"),
+        ([step("Pad", "x", "pads", "one"), step("Conv", "pad", "w")], "padded with 1; only 0 has a place"),
+        ([step("Pad", "x", "pads", mode="reflect"), step("Conv", "pad", "w")], "pads by reflect"),
+        ([step("Pad", "x", "channels"), step("Conv", "pad", "w")], "only rows and columns"),
+        ([step("Pad", "x", "less"), step("Conv", "pad", "w")], "only rows and columns"),
+        ([step("Pad", "x", "short"), step("Conv", "pad", "w")], "only rows and columns"),
+        ([step("Pad", "x", "pads")], "whose planes are padded"),
+        ([step("ConstantOfShape", "huge"), step("Relu", "constantofshape")], "only short constants"),
+        ([step("Floor", "x")], "only short constants"),
+    ],
+)  # fmt: skip
+def test_padding_that_has_no_place(
+    tmp_path: Path, steps: Any, message: str, rng: np.random.Generator
+) -> None:
+    tensors = [PADS, numbers("one", 1), random("w", 5, 4, 3, 3, rng=rng)]
+    for name, values in {
+        "channels": [0, 1, *[0] * 6],
+        "less": [0, 0, -1, *[0] * 5],
+        "short": [1, 1],
+        "huge": [2**40, 2**40],
+    }.items():
+        tensors.append(numbers(name, values, np.int64))
+    with pytest.raises(FormatError, match=message):
+        read(tmp_path, model(steps, tensors).SerializeToString())
+
+
+def test_depth_to_space_in_either_order(tmp_path: Path) -> None:
+    for mode, more in (("DCR", ["channel_shuffle"]), ("CRD", [])):
+        steps = [step("DepthToSpace", "x", blocksize=2, mode=mode)]
+        found = agrees(tmp_path, model(steps, shape=(1, 12, 2, 3)).SerializeToString(), (1, 12, 2, 3))
+        assert [node.op for node in found.network] == ["input", *more, "pixel_shuffle", "output"]
+    found = agrees(tmp_path, model([step("DepthToSpace", "x", blocksize=2)]).SerializeToString())
+    assert "channel_shuffle" not in [node.op for node in found.network]
+
+
+def test_a_mean_without_padding_counts_nothing_else(tmp_path: Path) -> None:
+    for options in ({}, {"pads": (0, 0, 0, 0)}, {"auto_pad": "SAME_UPPER"}):
+        steps = [
+            step("AveragePool", "x", kernel_shape=(2, 2), strides=(2, 2), count_include_pad=0, **options)
+        ]
+        agrees(tmp_path, model(steps).SerializeToString())
+
+
+def test_obstacles_of_a_kind_are_told_once(tmp_path: Path) -> None:
+    steps = [step("Erf", "x", name=f"erf{i}", to=f"e{i}") for i in range(40)]
+    steps += [step("Concat", "x", "x", axis=2 + i % 2, name=f"join{i}", to=f"j{i}") for i in range(5)]
+    steps += [step("Concat", *(f"e{i}" for i in range(40)), *(f"j{i}" for i in range(5)), axis=1)]
+    with pytest.raises(FormatError) as caught:
+        read(tmp_path, model(steps).SerializeToString())
+    said = str(caught.value)
+    assert "nodes 'erf0', 'erf1', 'erf2' and 37 more (Erf): this operator has no place" in said
+    assert "nodes 'join0', 'join1', 'join2' and 2 more (Concat): joins along axis 2" in said
+    assert said.count("there is: Add, ") == 1
+    assert len(said) < 1200
+    assert "--outputs" in said
 
 
 def test_every_obstacle_is_told_at_once(tmp_path: Path) -> None:

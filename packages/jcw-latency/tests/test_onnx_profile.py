@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -83,3 +84,24 @@ def test_open_sizes_are_given_on_the_command_line(tmp_path: Path) -> None:
         assert "is not four sizes" in failed.output
     assert profile("--shape", "1,4,6,6").exit_code == 0
     assert LatencyTable.load(made).network() == read_onnx(path, (1, 4, 6, 6))
+
+
+def test_a_network_ends_where_the_command_line_says(tmp_path: Path) -> None:
+    path, made = tmp_path / "net.onnx", tmp_path / "made.npz"
+    proto = onnx.ModelProto.FromString(rich_model())
+    proto.graph.node.append(step("Erf", proto.graph.output[0].name))
+    proto.graph.output[0].name = "erf"
+    path.write_bytes(proto.SerializeToString())
+
+    def profile(network: Path, *arguments: str) -> Result:
+        command = build(Registry({"synthetic": Plugin()}))
+        given = ("profile", network, "--device", "synthetic", "-o", made, "--set", "widths=1", *arguments)
+        return CliRunner().invoke(command, [str(a) for a in given])
+
+    assert "--outputs NAME,NAME" in str(profile(path).exception)
+    assert profile(path, "--outputs", "gemm").exit_code == 0
+    network = LatencyTable.load(made).network()
+    assert network == read_onnx(path, outputs=["gemm"])
+    (tmp_path / "net.json").write_text(network.to_json())
+    for other in (tmp_path / "net.json", Path("resnet18")):
+        assert re.search("outputs.* an ONNX file", str(profile(other, "--outputs", "gemm").exception))

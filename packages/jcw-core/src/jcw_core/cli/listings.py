@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jcw_core.backbones.family import WIDTHS
+from jcw_core.cli.network_options import outputs_option, shape_option
 from jcw_core.cli.text import as_json, echo_json
 from jcw_core.errors import JcwError
 from jcw_core.names import printable
@@ -63,6 +64,8 @@ def _families(registry: Registry) -> tuple[PluginFamily[Any], ...]:
 @click.option(
     "--width", default=1.0, show_default=True, type=click.FloatRange(*WIDTHS), help="Factor on all channels."
 )
+@shape_option
+@outputs_option
 @click.option(
     "--json",
     "as_json",
@@ -71,17 +74,24 @@ def _families(registry: Registry) -> tuple[PluginFamily[Any], ...]:
 )
 @click.pass_obj
 def networks(
-    registry: Registry, network: str | None, input_size: int, classes: int, width: float, as_json: bool
+    registry: Registry,
+    network: str | None,
+    input_size: int,
+    classes: int,
+    width: float,
+    shape: tuple[int, ...] | None,
+    outputs: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """List the backbones, or the layers of one.
 
     Beside each backbone are its MACs, parameters and search dimensions.
 
-    With NETWORK, a backbone or a network's JSON file, list its layers, what a search may take from each, and
+    With NETWORK, a backbone or a file (.json, .onnx), list its layers, what a search may take from each, and
     why some stay whole.
     """
     from jcw_core.cli.network_layers import describe
-    from jcw_core.network.graph import Network
+    from jcw_core.formats.network_file import SUFFIXES, read_network
 
     def build(backbone: str) -> Network:
         return build_network(
@@ -89,8 +99,10 @@ def networks(
         )
 
     if network is not None:
-        is_file = network not in registry.backbones and Path(network).suffix == ".json"
-        made = Network.read(Path(network)) if is_file else build(network)
+        is_file = network not in registry.backbones and Path(network).suffix.lower() in SUFFIXES
+        if outputs and not is_file:
+            raise JcwError(f"--outputs: {network} is a backbone, expected an ONNX file; leave them out")
+        made = read_network(Path(network), shape, outputs) if is_file else build(network)
         for line in (made.to_json(),) if as_json else describe(made):
             click.echo(line)
         return

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from jcw_core.cli.network_options import outputs_option
 from jcw_core.protocols import Precision
 from jcw_core.registry import Registry
 
@@ -48,6 +49,7 @@ def _shape(context: click.Context, parameter: click.Parameter, text: str | None)
 )
 @click.option("--weights", type=_PATH, help="Trained weights, where MODEL brings none: .pth or .safetensors.")
 @click.option("--shape", callback=_shape, help="One image, for open sizes and modules: 1,3,224,224.")
+@outputs_option
 @click.option("--out", type=_PATH, help="Folder of the run; compressed/NAME by default.")
 @click.option("--resize", type=click.IntRange(1), help="Short side of images before the middle is cut out.")
 @click.option("--mean", callback=_numbers, help="Per channel, of pixels in [0, 1]; ImageNet's by default.")
@@ -64,6 +66,7 @@ def compress(
     precision: Precision,
     weights: Path | None,
     shape: tuple[int, ...] | None,
+    outputs: tuple[str, ...],
     out: Path | None,
     resize: int | None,
     mean: tuple[float, ...],
@@ -86,7 +89,7 @@ def compress(
 
     request = Request(
         model, weights, shape, images, check_budgets(budgets), device, out or default_folder(model),
-        resize, mean, std, names, precision,
+        resize, mean, std, names, precision, outputs,
     )  # fmt: skip
     with following(request.out, registry) as follow:
         work = Work(request, registry, settings, follow, lambda found: note(f"note: {found}"))

@@ -118,7 +118,8 @@ def _network(request: Request) -> Mapping[str, Any]:
     shape = list(request.shape) if request.shape else None
     if not request.is_file:
         shape = [1, *request.network.network.input_shape]
-    return {**source, "weights": request.weights and _path(request, request.weights), "shape": shape}
+    weights = request.weights and _path(request, request.weights)
+    return {**source, "weights": weights, "shape": shape, "outputs": list(request.outputs) or None}
 
 
 def _search(window: Window) -> Mapping[str, Any]:

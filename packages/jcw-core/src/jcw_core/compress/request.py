@@ -37,6 +37,7 @@ class Request:
         mean, std: per channel, empty for ImageNet's.
         names: file with the names of the classes.
         precision: what the model computes with.
+        outputs: values of an ONNX file at which the network ends.
     """
 
     model: str
@@ -51,6 +52,7 @@ class Request:
     std: Sequence[float] = ()
     names: Path | None = None
     precision: Precision = "float32"
+    outputs: Sequence[str] = ()
 
     @property
     def is_file(self) -> bool:
@@ -67,11 +69,15 @@ class Request:
         shape = tuple(self.shape or (_MODULE_SHAPE if not self.is_file else ()))
         path = Path(self.model) if self.is_file else None
         module = "" if self.is_file else self.model
-        options = NetworkOptions(
-            file=path, module=module, weights=None if path and _is_onnx(path) else self.weights, shape=shape
-        )
-        if path and _is_onnx(path) and self.weights:
+        is_onnx = path is not None and _is_onnx(path)
+        if is_onnx and self.weights:
             raise JcwError(f"--weights: {self.model} brings its own; leave it out")
+        if self.outputs and not is_onnx:
+            raise JcwError(
+                f"--outputs: names values of an ONNX file, which {self.model} is not; leave it out"
+            )
+        weights, outputs = None if is_onnx else self.weights, tuple(self.outputs)
+        options = NetworkOptions(file=path, module=module, weights=weights, shape=shape, outputs=outputs)
         found = brought(options, shape[1:], Path.cwd())
         if isinstance(found, Model):
             return found

@@ -32,6 +32,10 @@ _LOWEST = 0.75
 _RESERVE = 0.94
 """Share of a budget for which a second model is made, for where the first is slower than predicted."""
 _LATENCY = "latency"
+_BY_OPTIONS = {f"network.{key}": f"--{key}" for key in ("outputs", "shape", "weights")} | {
+    f"network.{key}": "it as MODEL" for key in ("backbone", "file", "module")
+}
+"""Settings that would come too late, and what says them."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,9 @@ class Work:
         """The run as a recipe says; images that are open stay so."""
         directory = RunDirectory(self.request.out)
         settings = dict(assignment(text, "--set", "TABLE.KEY") for text in self.settings)
+        for key in settings:
+            if key in _BY_OPTIONS:
+                raise RecipeError(f"--set {key}: the network is read before; give {_BY_OPTIONS[key]}")
         recipe = load_recipe(directory.path(RECIPE), self.registry, settings, text)
         context = Context(recipe, self.registry, directory, self.request.network)
         if before is not None:

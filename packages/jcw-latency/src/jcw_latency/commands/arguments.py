@@ -34,18 +34,6 @@ network_name = click.option(
 )
 
 
-def image_shape(
-    context: click.Context, parameter: click.Parameter, text: str | None
-) -> tuple[int, ...] | None:
-    """``--shape 1,3,224,224`` as numbers; an error names the option."""
-    if text is None:
-        return None
-    sizes = text.replace("x", ",").split(",")
-    if len(sizes) != 4 or not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
-        raise click.BadParameter(f"{text!r} is not four sizes, such as 1,3,224,224")
-    return tuple(map(int, sizes))
-
-
 def combined(options: Sequence[Decorator]) -> Decorator:
     """Several decorators as one, the first on top."""
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
@@ -76,13 +64,20 @@ def space_of(registry: Registry, network: Network) -> SearchSpace:
     return SearchSpace.of(network, defaults=registry.backbones[network.name].bounds if known else ())
 
 
-def network_of(registry: Registry, name: str, shape: Sequence[int] | None = None, **built: Any) -> Network:
+def network_of(
+    registry: Registry,
+    name: str,
+    shape: Sequence[int] | None = None,
+    outputs: Sequence[str] = (),
+    **built: Any,
+) -> Network:
     """The network of a ``.json`` or ``.onnx`` file, or a backbone.
 
     Args:
         registry: of backbones.
         name: of either.
         shape: (images, channels, height, width), for an ONNX file that leaves sizes open.
+        outputs: values of an ONNX file at which the network ends.
         built: what a backbone's ``build`` takes.
     """
     from jcw_core.errors import NetworkError
@@ -92,12 +87,14 @@ def network_of(registry: Registry, name: str, shape: Sequence[int] | None = None
     path = Path(name)
     kind = path.suffix.lower()
     if kind in SUFFIXES:
-        return read_network(path, shape)
+        return read_network(path, shape, outputs)
     if name not in registry.backbones and (kind or path.exists()):
         known = ", ".join(sorted(registry.backbones))
         raise NetworkError(
             f"{name}: neither a file whose name ends in {' or '.join(SUFFIXES)} nor a backbone; there is: {known}"
         )
+    if outputs:
+        raise NetworkError(f"--outputs: {name} is a backbone, expected an ONNX file; leave them out")
     return build_network(registry.backbones[name], **built)
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jcw_core.backbones.family import WIDTHS
+from jcw_core.cli.network_options import outputs_option, shape_option
 from jcw_core.cli.text import echo, note
 from jcw_latency.commands.arguments import (
     PATH,
     assignments,
     combined,
     device_options,
-    image_shape,
     network_of,
     open_device,
     progress_shown,
@@ -35,12 +35,8 @@ _OPTIONS = (
     click.option(
         "-o", "--output", type=PATH, default="table.npz", show_default=True, help="Latency table to write."
     ),
-    click.option(
-        "--shape",
-        callback=image_shape,
-        metavar="1,C,H,W",
-        help="Input of an ONNX file that leaves its size open.",
-    ),
+    shape_option,
+    outputs_option,
     click.option(
         "--input-size", default=224, show_default=True, help="Height and width of a backbone's input."
     ),
@@ -82,6 +78,7 @@ def profile(
     settings: tuple[str, ...],
     seed: int,
     shape: tuple[int, ...] | None,
+    outputs: tuple[str, ...],
     **built: Any,
 ) -> None:
     """Time every layer of NETWORK on a device, into a table.
@@ -99,7 +96,7 @@ def profile(
 
     settings += ("adaptive=true",) if adaptive else ()
     options = parse(LatencyOptions, *assignments("--set", settings))
-    space = space_of(registry, network_of(registry, network, shape, **built))
+    space = space_of(registry, network_of(registry, network, shape, outputs, **built))
     opened = open_device(registry, device_name, device_options)
     device = GuardedDevice.of(opened, options.timeout, registry.exporters)
     table = _measured(registry, space, device, options, output, seed)

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jcw_core.errors import FormatError, JcwError
+from jcw_core.errors import FormatError
+from jcw_core.formats.onnx_reader.file import needed, opset_of
 from jcw_core.network.operations import Shape
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-_LARGEST_FILE = 2**31 - 1
-"""Bytes of the largest message of the format."""
 _FEW = 64
 """Elements of the largest tensor whose values are read."""
+_SHOWN = 4
+"""Names that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +107,13 @@ class Graph:
     Args:
         input: name of a value.
         outputs: names of one value or more.
-        exact: whether the values of all tensors were read.
         batch: images per call, 1 where it is left open.
         input_shape: without the batch axis.
         precision: name of the input's type of numbers, such as ``float32``.
         operators: those that the output depends on, in the file's order.
         constants: by the name of their value.
+        exact: whether the values of all tensors were read.
+        opset: the version of ONNX's operators.
     """
 
     input: str
@@ -122,60 +124,54 @@ class Graph:
     operators: tuple[Operator, ...]
     constants: Mapping[str, Constant]
     exact: bool
+    opset: int
 
 
 def read_graph(
-    path: Path, shape: Sequence[int] | None = None, outputs: Sequence[str] = (), *, exact: bool = False
+    file: ModelProto,
+    shape: Sequence[int] | None = None,
+    outputs: Sequence[str] = (),
+    folder: Path | None = None,
 ) -> Graph:
-    """Read an ONNX file.
+    """The graph of an ONNX file.
 
     Args:
-        path: of the file.
+        file: its content.
         shape: of the input with its batch axis, for sizes that the file leaves open.
         outputs: values at which to end, where what follows is left outside; the file's only output by default.
-        exact: read the values of all tensors, those in further files beside this one as well.
+        folder: where the file lies, to read the values of all tensors, those in further files beside it as well; None where
+            only costs are asked for.
 
     Raises:
-        JcwError: the package onnx is not installed.
-        FormatError: the file cannot be read, or has not one input of a fixed size and one output;
+        FormatError: the file has not one input of a fixed size and one output, or a tensor is damaged;
             the message does not name it.
     """
-    graph = _parse(path).graph
-    folder = path.parent if exact else None
+    graph = file.graph
     constants = {_text(tensor.name): _constant(tensor, folder) for tensor in graph.initializer}
     # Files of old versions list weights among the inputs.
     source = _only("input", [value for value in graph.input if value.name not in constants])
     ends = _outputs(graph, outputs)
     batch, image = _input_shape(source, shape)
-    precision = _precision(source.type.tensor_type.elem_type)
-    operators = _needed(graph, ends, folder)
-    return Graph(_text(source.name), ends, batch, image, precision, operators, constants, exact)
-
-
-def _parse(path: Path) -> ModelProto:
-    try:
-        from google.protobuf.message import DecodeError
-        from onnx import ModelProto
-    except ImportError:
-        raise JcwError("ONNX files need the package onnx: pip install 'jcw-core[onnx]'") from None
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise FormatError("larger than 2 GiB; export it with its weights in further files")
-        model: ModelProto = ModelProto.FromString(path.read_bytes())
-        return model
-    except OSError as error:
-        raise FormatError(f"{error.strerror}") from None
-    except DecodeError:
-        raise FormatError("not an ONNX file, or damaged; export it again") from None
+    return Graph(
+        input=_text(source.name),
+        outputs=ends,
+        batch=batch,
+        input_shape=image,
+        precision=_precision(source.type.tensor_type.elem_type),
+        operators=tuple(_operator(graph.node[place], folder) for place in needed(graph, ends)),
+        constants=constants,
+        exact=folder is not None,
+        opset=opset_of(file),
+    )
 
 
 def _only(kind: str, values: Iterable[ValueInfoProto]) -> ValueInfoProto:
     found = list(values)
     if len(found) != 1:
-        names = ", ".join(repr(value.name) for value in found[:4])
+        names = ", ".join(repr(value.name) for value in found[:_SHOWN])
         raise FormatError(
-            f"{len(found)} {kind}s ({names}), expected one; is it an ONNX file of an image network? "
-            "Outputs are chosen by [network] outputs"
+            f"{len(found)} {kind}s ({names}{', ...' if len(found) > _SHOWN else ''}), expected one; is it an ONNX file of an "
+            "image network? Outputs are chosen by --outputs NAME,NAME or [network] outputs"
         )
     return found[0]
 
@@ -210,16 +206,6 @@ def _outputs(graph: GraphProto, wanted: Sequence[str]) -> tuple[str, ...]:
             f"no operator makes the value {missing[0]!r}; outputs are names of values in the file"
         )
     return tuple(wanted)
-
-
-def _needed(graph: GraphProto, outputs: Sequence[str], folder: Path | None) -> tuple[Operator, ...]:
-    """The operators that the outputs depend on: a runtime runs no others."""
-    wanted, found = set(outputs), []
-    for node in reversed(graph.node):
-        if not wanted.isdisjoint(node.output):
-            found.append(_operator(node, folder))
-            wanted.update(node.input)
-    return tuple(reversed(found))
 
 
 def _operator(node: NodeProto, folder: Path | None) -> Operator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from jcw_core.network.operations import Attribute, span, transposed_size
 
 
 def _conv(net: Translation, operator: Operator) -> Value:
-    source, kernel = net.node(operator.input(0)), net.constant(operator.input(1))
+    (source, outer), kernel = net.padded(operator.input(0)), net.constant(operator.input(1))
     weight = kernel.dims
     channels, groups = net.shape(source)[1], operator.integer("group", 1)
     if len(weight) != 4:
@@ -25,7 +26,7 @@ def _conv(net: Translation, operator: Operator) -> Value:
     if groups < 1 or weight[1] * groups != channels:
         raise FormatError(f"weights of shape {weight} in {groups} groups do not fit {channels} channels")
     dilation = _dilation(operator)
-    window = _window(net, operator, source, weight[2:], dilation)
+    window = _window(net, operator, source, outer, weight[2:], dilation)
     attributes = {**window, "out_channels": weight[0], "groups": groups, "dilation": dilation}
     return _layer(net, operator, source, Layer("conv2d", attributes, {"weight": kernel}))
 
@@ -47,10 +48,20 @@ def _window(
     net: Translation,
     operator: Operator,
     source: str,
+    outer: tuple[int, int, int, int],
     default: tuple[int, ...] = (),
     dilation: tuple[int, int] = (1, 1),
 ) -> Mapping[str, Attribute]:
-    """Kernel, stride and padding; ``default`` is the kernel that weights have, ``dilation`` the one that has a place."""
+    """Kernel, stride and padding.
+
+    Args:
+        net: the network.
+        operator: with the window.
+        source: the node that it reads.
+        outer: padding that an operator before it puts around that, (top, left, bottom, right).
+        default: the kernel that weights have.
+        dilation: the one that has a place.
+    """
     shape = net.shape(source)
     if len(shape) != 4:
         raise FormatError(f"reads a value of shape {shape}, expected (images, channels, height, width)")
@@ -60,18 +71,20 @@ def _window(
         raise FormatError(f"kernel_shape {kernel} with strides {stride} is impossible")
     if (dilations := operator.integers("dilations", (1, 1))) != dilation:
         raise FormatError(f"dilations are {dilations}; only {dilation} has a place")
-    padding = _padding(operator, shape[2:], span((kernel[0], kernel[1]), dilation), stride)
+    size = shape[2] + outer[0] + outer[2], shape[3] + outer[1] + outer[3]
+    padding = _padding(operator, size, span((kernel[0], kernel[1]), dilation), stride)
     left_out = operator.op == "AveragePool" and not operator.integer("count_include_pad", 0)
     if net.exact and left_out and any(padding):
         raise FormatError(
             f"leaves the padding {padding} out of its mean; only a mean that counts it (count_include_pad 1) has a place"
         )
     if operator.integer("ceil_mode", 0):
-        wider = with_last_windows(padding, shape[2:], kernel, stride)
+        wider = with_last_windows(padding, size, kernel, stride)
         if wider != padding and operator.op == "AveragePool":
             raise FormatError("ceil_mode adds windows at the edge; of means only ceil_mode 0 has a place")
         padding = wider
-    return {"kernel_size": kernel, "stride": stride, "padding": padding}
+    both = tuple(a + b for a, b in zip(outer, padding, strict=True))
+    return {"kernel_size": kernel, "stride": stride, "padding": both}
 
 
 def _padding(
@@ -158,8 +171,8 @@ def _squares(net: Translation, operator: Operator, source: str, kernel: Constant
 
 
 def _pool(op: str, net: Translation, operator: Operator) -> Value:
-    source = net.node(operator.input(0))
-    return net.append(operator, op, source, **_window(net, operator, source))
+    source, outer = net.padded(operator.input(0), -inf if op == "max_pool" else 0.0)
+    return net.append(operator, op, source, **_window(net, operator, source, outer))
 
 
 def _batch_norm(net: Translation, operator: Operator) -> Value:
@@ -174,13 +187,21 @@ def _batch_norm(net: Translation, operator: Operator) -> Value:
 def _gemm(net: Translation, operator: Operator) -> Value:
     if operator.integer("transA", 0):
         raise FormatError("transA is 1; only a product of values by weights has a place")
-    if any(operator.attributes.get(key, 1.0) != 1 for key in ("alpha", "beta")):
-        raise FormatError("alpha or beta is not 1; only a plain product has a place")
     return _linear(net, operator, transposed=bool(operator.integer("transB", 0)))
+
+
+def _times(constant: Constant, factor: object) -> Constant:
+    """A constant times Gemm's alpha or beta, which are 1 by default."""
+    if not isinstance(factor, float):
+        raise FormatError(f"alpha or beta is {factor!r}, expected a number")
+    if constant.values is None or factor == 1:
+        return constant
+    return Constant(constant.dims, constant.values * np.float32(factor), constant.precision)
 
 
 def _linear(net: Translation, operator: Operator, *, transposed: bool) -> Value:
     source, matrix = net.node(operator.input(0)), net.constant(operator.input(1))
+    matrix = _times(matrix, operator.attributes.get("alpha", 1.0))
     weight = matrix.dims
     inputs, outputs = (
         weight[::-1] if transposed and len(weight) == 2 else weight if len(weight) == 2 else (0, 0)
@@ -190,9 +211,11 @@ def _linear(net: Translation, operator: Operator, *, transposed: bool) -> Value:
     if not transposed:
         matrix = Constant(weight[::-1], None if matrix.values is None else matrix.values.T)
     layer = Layer("linear", {"out_features": outputs}, {"weight": matrix})
-    if operator.op == "MatMul":
-        return Part("layer", source, operator, layer)
-    return _layer(net, operator, source, layer)
+    part = Part("layer", source, operator, layer)
+    if operator.op == "MatMul" or not operator.has_input(2):
+        return part
+    bias = net.constant(operator.input(2))
+    return net.make(part, bias=_times(bias, operator.attributes.get("beta", 1.0)))
 
 
 def _global_mean(net: Translation, operator: Operator) -> Value:

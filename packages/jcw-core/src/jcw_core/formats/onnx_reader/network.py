@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jcw_core.errors import FormatError, JcwWarning, NetworkError
+from jcw_core.formats.onnx_reader.comparison import compare
 from jcw_core.formats.onnx_reader.differences import differences
-from jcw_core.formats.onnx_reader.graph import Graph, Operator, read_graph
+from jcw_core.formats.onnx_reader.file import parse
+from jcw_core.formats.onnx_reader.folding import FOLDED, fold
+from jcw_core.formats.onnx_reader.graph import Constant, Graph, Operator, read_graph
 from jcw_core.formats.onnx_reader.layers import LAYERS
+from jcw_core.formats.onnx_reader.obstacles import UNKNOWN, Obstacles
 from jcw_core.formats.onnx_reader.pointwise import POINTWISE
 from jcw_core.formats.onnx_reader.shapes import SHAPES
 from jcw_core.formats.onnx_reader.translation import FollowingError, Lost, Translation
@@ -20,7 +24,7 @@ from jcw_core.network.model import Model
 OPERATORS = {**LAYERS, **POINTWISE, **SHAPES}
 
 
-def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
+def read_onnx(path: Path, shape: Sequence[int] | None = None, outputs: Sequence[str] = ()) -> Network:
     """The network that an ONNX file holds, for its cost: weights are not read, so nothing that they say is kept.
 
     Every operator that the output depends on has a place in the network, or is an error. Where the network is
@@ -29,8 +33,9 @@ def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
 
     Args:
         path: a model with one input (images, channels, height, width), of a fixed size but for the
-            number of images, and one output. Tensors that it keeps in further files are not needed.
+            number of images. Tensors that it keeps in further files are not needed.
         shape: of the input, for sizes that the file leaves open.
+        outputs: as ``read_onnx_model`` has them.
 
     Returns:
         a network named after the file. Layers are named after their weights (``layer1.0.conv1``)
@@ -41,7 +46,7 @@ def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
         FormatError: the file is damaged, or holds an operator that has no place, which is named.
     """
     try:
-        graph = read_graph(path, shape)
+        graph = read_graph(parse(path), shape, outputs)
         net = _translated(graph, _name(path))
         network = _network(graph, net)
     except (FormatError, NetworkError) as error:
@@ -54,20 +59,27 @@ def read_onnx(path: Path, shape: Sequence[int] | None = None) -> Network:
 def read_onnx_model(path: Path, shape: Sequence[int] | None = None, outputs: Sequence[str] = ()) -> Model:
     """The network that an ONNX file holds, with its weights.
 
+    What it computes for one image of noise is compared with what the file computes, by onnxruntime where that is
+    installed, else by the reference in the package onnx. Where neither runs the file, a ``JcwWarning`` says so.
+
     Args:
         path: as ``read_onnx`` has it; tensors in further files beside it are read as well.
         shape: (images, channels, height, width), for sizes that the file leaves open.
         outputs: names of values at which the network ends, for files whose tail, such as the decoding of boxes, has no
-            place in one. Several are flattened and joined in this order.
+            place in one; its only output by default. Several are flattened and joined in this order.
 
     Raises:
         JcwError: the package onnx is not installed.
-        FormatError: as ``read_onnx``, or values are missing or not finite.
+        FormatError: as ``read_onnx``, or values are missing or not finite, or the network computes something else than the
+            file.
     """
     try:
-        graph = read_graph(path, shape, outputs, exact=True)
+        file = parse(path)
+        graph = read_graph(file, shape, outputs, path.parent)
         net = _translated(graph, _name(path))
-        return Model(_network(graph, net), net.weights, input_name=graph.input)
+        model = Model(_network(graph, net), net.weights, input_name=graph.input)
+        compare(path, file, graph, net, model)
+        return model
     except (FormatError, NetworkError) as error:
         raise FormatError(f"{path}: {error}", see=NetworkError.page) from None
 
@@ -85,7 +97,7 @@ def _network(graph: Graph, net: Translation) -> Network:
 def _translated(graph: Graph, name: str) -> Translation:
     """Translate every operator, or tell of all that have no place."""
     net = Translation(graph, name)
-    obstacles: dict[str, None] = {}
+    obstacles = Obstacles()
     for operator in graph.operators:
         try:
             _translate(net, operator)
@@ -93,17 +105,24 @@ def _translated(graph: Graph, name: str) -> Translation:
             for name in operator.outputs:
                 net[name] = Lost()
             if not isinstance(error, FollowingError):
-                obstacles[f"node {operator.name!r} ({operator.op}): {error}"] = None
-    if obstacles:
-        raise FormatError("; ".join(obstacles))
+                obstacles.add(operator, str(error))
+    if obstacles.found:
+        raise FormatError(obstacles.in_words(OPERATORS))
     return net
 
 
 def _translate(net: Translation, operator: Operator) -> None:
     if operator.op not in OPERATORS:
-        raise FormatError(
-            f"this operator has no place in a network; there is: {', '.join(sorted(OPERATORS))}"
-        )
-    made = OPERATORS[operator.op](net, operator)
+        raise FormatError(UNKNOWN)
+    made = _folded(net, operator) or OPERATORS[operator.op](net, operator)
     for name, value in zip(operator.outputs, made if isinstance(made, list) else [made], strict=False):
         net[name] = value
+
+
+def _folded(net: Translation, operator: Operator) -> Constant | None:
+    """What an operator makes of constants alone, where it is arithmetic on sizes."""
+    if operator.op not in FOLDED:
+        return None
+    values = [net[name] for name in operator.inputs if name]
+    constants = [value for value in values if isinstance(value, Constant)]
+    return fold(operator, constants) if len(constants) == len(values) else None

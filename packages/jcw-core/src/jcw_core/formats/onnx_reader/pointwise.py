@@ -13,6 +13,7 @@ from math import inf, isclose, prod
 import numpy as np
 
 from jcw_core.errors import FormatError
+from jcw_core.formats.onnx_reader.file import SOFTMAX_OF_ONE_AXIS
 from jcw_core.formats.onnx_reader.graph import Constant, Operator
 from jcw_core.formats.onnx_reader.translation import Layer, Part, Translation, Value
 from jcw_core.network.operations import CONVOLUTIONS, LARGEST_FLOAT, Attribute
@@ -67,11 +68,15 @@ def _prelu(net: Translation, operator: Operator) -> Value:
 
 def _softmax(net: Translation, operator: Operator) -> Value:
     source = net.node(operator.input(0))
-    rank = len(net.shape(source))
-    # Older versions take all axes from this one on together, which is the same for vectors.
-    axis = operator.integer("axis", 1 if rank == 2 else -1)
-    if axis % rank != 1:
+    shape, is_old = net.shape(source), net.opset < SOFTMAX_OF_ONE_AXIS
+    axis = operator.integer("axis", 1 if is_old else -1)
+    if axis % len(shape) != 1:
         raise FormatError(f"a softmax along axis {axis}; only one over channels, axis 1, has a place")
+    if is_old and prod(shape[2:]) != 1:
+        raise FormatError(
+            f"a softmax over all of {shape[1:]} together, as axis {axis} means before opset {SOFTMAX_OF_ONE_AXIS}; "
+            "only one over channels has a place"
+        )
     return net.append(operator, "softmax", source)
 
 

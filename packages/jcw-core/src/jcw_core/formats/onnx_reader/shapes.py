@@ -1,4 +1,4 @@
-"""Operators that move no data or join it, and the arithmetic on shapes that exporters write before a Reshape."""
+"""Operators that move no data or join it; of the arithmetic on sizes, which ``folding.py`` does, what it cannot do."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from math import prod
 import numpy as np
 
 from jcw_core.errors import FormatError
+from jcw_core.formats.onnx_reader.folding import TYPES
 from jcw_core.formats.onnx_reader.graph import Constant, Operator
-from jcw_core.formats.onnx_reader.translation import Grouped, Translation, Value
+from jcw_core.formats.onnx_reader.translation import Grouped, Padded, Translation, Value
 from jcw_core.network.operations import Shape
 
 Made = Value | list[Value]
@@ -38,16 +39,13 @@ def _cast(net: Translation, operator: Operator) -> Value:
         if to != _FLOAT:
             raise FormatError(f"turns values into type {to}; only float32, type {_FLOAT}, has a place")
         return _same(net, operator)
-    if value.values is None or to not in _TYPES:
-        raise FormatError(
-            f"turns a constant into type {to}; only short ones of {sorted(_TYPES)} have a place"
-        )
-    return Constant(value.dims, value.values.astype(_TYPES[to]))
+    if value.values is None or to not in TYPES:
+        raise FormatError(f"turns a constant into type {to}; only short ones of {sorted(TYPES)} have a place")
+    return Constant(value.dims, value.values.astype(TYPES[to]))
 
 
 _FLOAT = 1
-_TYPES = {1: np.float32, 6: np.int32, 7: np.int64, 10: np.float16, 11: np.float64}
-"""Numpy's types by ONNX's numbers."""
+"""ONNX's number of float32."""
 
 
 def _known(values: object) -> Constant:
@@ -56,7 +54,8 @@ def _known(values: object) -> Constant:
 
 
 def _shape(net: Translation, operator: Operator) -> Value:
-    shape = net.shape(net.node(operator.input(0)))
+    value = net[operator.input(0)]
+    shape = value.dims if isinstance(value, Constant) else net.shape(net.node(operator.input(0)))
     return _known(shape[operator.integer("start", 0) : operator.integer("end", len(shape))])
 
 
@@ -68,23 +67,20 @@ def _gather(net: Translation, operator: Operator) -> Value:
     return _known(np.array([values[index] for index in indices], np.int64).reshape(which.dims))
 
 
+def _of_sizes(net: Translation, operator: Operator) -> Value:
+    raise FormatError(f"reads {list(operator.inputs)}; only short constants, as sizes are, have a place")
+
+
 def _unsqueeze(net: Translation, operator: Operator) -> Value:
-    """One number as a list of it, or features as planes of one pixel."""
-    if not isinstance(net[operator.input(0)], Constant):
-        source = net.node(operator.input(0))
-        shape, added = net.shape(source), sorted(net.axes(operator))
-        if len(shape) != 2 or added not in ([2, 3], [-2, -1]):
-            raise FormatError(f"adds the axes {tuple(added)} to {shape}; only features become planes")
-        return net.append(operator, "unflatten", source)
-    values = net.integers(operator.input(0))
-    if len(values) != 1:
-        raise FormatError("only a single number has a place")
-    return _known(values)
+    """Features as planes of one pixel."""
+    source = net.node(operator.input(0))
+    shape, added = net.shape(source), sorted(net.axes(operator))
+    if len(shape) != 2 or added not in ([2, 3], [-2, -1]):
+        raise FormatError(f"adds the axes {tuple(added)} to {shape}; only features become planes")
+    return net.append(operator, "unflatten", source)
 
 
 def _concat(net: Translation, operator: Operator) -> Value:
-    if all(isinstance(net[name], Constant) for name in operator.inputs):
-        return _known([size for name in operator.inputs for size in net.integers(name)])
     sources = list(map(net.node, operator.inputs))
     if operator.integer("axis", 1) not in (1, 1 - len(net.shape(sources[0]))):
         raise FormatError(
@@ -118,9 +114,6 @@ def _grouped(net: Translation, operator: Operator, value: Grouped) -> Value:
 
 
 def _slice(net: Translation, operator: Operator) -> Value:
-    source = net[operator.input(0)]
-    if isinstance(source, Constant):
-        return _part_of(net, operator)
     node = net.node(operator.input(0))
     rank, channels = len(net.shape(node)), net.shape(node)[1]
     starts, stops, axes, steps = _ranges(net, operator)
@@ -152,12 +145,6 @@ def _every(
         operator, "conv2d", source, {"weight": Constant(ones.shape, ones)},
         out_channels=channels, kernel_size=tuple(kernel), stride=tuple(stride), padding=(0, 0), groups=channels, bias=False,
     )  # fmt: skip
-
-
-def _part_of(net: Translation, operator: Operator) -> Value:
-    values = net.integers(operator.input(0))
-    starts, stops, _, steps = _ranges(net, operator)
-    return _known(np.array(values[slice(starts[0], stops[0], steps[0])], np.int64))
 
 
 def _ranges(net: Translation, operator: Operator) -> tuple[tuple[int, ...], ...]:
@@ -221,10 +208,55 @@ def _resize(net: Translation, operator: Operator) -> Value:
 
 
 def _depth_to_space(net: Translation, operator: Operator) -> Value:
-    if (mode := operator.attributes.get("mode", "DCR")) != "CRD":
-        raise FormatError(f"mode is {mode}; only CRD, the order of a pixel shuffle, has a place")
     source, factor = net.node(operator.input(0)), operator.integer("blocksize", 1)
+    mode, squares = operator.attributes.get("mode", "DCR"), factor**2
+    if mode not in ("CRD", "DCR"):
+        raise FormatError(f"mode is {mode}; expected CRD or DCR")
+    # DCR has the squares of all channels one after another, where a pixel shuffle has each channel's square together.
+    if mode == "DCR" and squares not in (1, net.shape(source)[1]):
+        source = net.append(operator, "channel_shuffle", source, groups=squares)
     return net.append(operator, "pixel_shuffle", source, factor=factor)
+
+
+def _pad(net: Translation, operator: Operator) -> Value:
+    """A constant around planes, which becomes part of the windows that read it."""
+    mode = operator.attributes.get("mode", "constant")
+    if mode != "constant":
+        raise FormatError(f"pads by {mode}; only a constant has a place")
+    value = net[operator.input(0)]
+    inner = value if isinstance(value, Padded) else Padded(net.node(operator.input(0)), (0, 0, 0, 0), None)
+    rank = len(net.shape(inner.source))
+    fill = _fill(net, operator)
+    sides = _sides(net, operator, rank)
+    if not any(sides):
+        return value
+    if inner.fill not in (None, fill):
+        raise FormatError(f"pads with {fill:g} what is padded with {inner.fill:g}")
+    top, left, bottom, right = (a + b for a, b in zip(inner.sides, sides, strict=True))
+    return Padded(inner.source, (top, left, bottom, right), fill)
+
+
+def _fill(net: Translation, operator: Operator) -> float:
+    """An input, in old versions an attribute."""
+    if not operator.has_input(2):
+        return float(operator.attributes.get("value", 0.0))
+    found = net.constant(operator.input(2)).scalar
+    if found is None:
+        raise FormatError("pads with several values; only one has a place")
+    return found
+
+
+def _sides(net: Translation, operator: Operator, rank: int) -> tuple[int, ...]:
+    """How many pixels are put above, left, below and right."""
+    pads = net.integers(operator.input(1)) if operator.has_input(1) else operator.integers("pads", ())
+    axes = net.integers(operator.input(3)) if operator.has_input(3) else tuple(range(rank))
+    pairs = zip(pads[: len(axes)], pads[len(axes) :], strict=False)
+    each = {axis % rank: pair for axis, pair in zip(axes, pairs, strict=False)}
+    rows, columns = (each.pop(axis, (0, 0)) for axis in (2, 3))
+    sides = (rows[0], columns[0], rows[1], columns[1])
+    if rank != 4 or len(pads) != 2 * len(axes) or any(map(any, each.values())) or min(sides) < 0:
+        raise FormatError(f"pads {rank} axes by {pads}; only rows and columns around planes have a place")
+    return sides
 
 
 def _factors(net: Translation, operator: Operator, source: str) -> tuple[int, int]:
@@ -287,13 +319,17 @@ def _as(net: Translation, operator: Operator, target: Sequence[int] | Shape) -> 
 
 SHAPES: Mapping[str, Callable[[Translation, Operator], Made]] = {
     "Cast": _cast,
+    "Ceil": _of_sizes,
     "Concat": _concat,
     "Constant": _constant,
+    "ConstantOfShape": _of_sizes,
     "DepthToSpace": _depth_to_space,
     "Dropout": _same,
     "Flatten": _flatten,
+    "Floor": _of_sizes,
     "Gather": _gather,
     "Identity": _same,
+    "Pad": _pad,
     "Reshape": _reshape,
     "Resize": _resize,
     "Shape": _shape,

@@ -65,12 +65,27 @@ class Grouped:
 
 
 @dataclass(frozen=True, slots=True)
+class Padded:
+    """A node with a constant around its planes, which is part of the windows that read it.
+
+    Args:
+        source: a node of the network.
+        sides: (top, left, bottom, right).
+        fill: the constant; None for nothing around it.
+    """
+
+    source: str
+    sides: tuple[int, int, int, int]
+    fill: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """A value that has no place, which was said where it was made."""
 
 
-Value = str | Constant | Part | Grouped | Lost
-"""A node of the network by name, a constant, or a part of a node to come."""
+Value = str | Constant | Part | Grouped | Padded | Lost
+"""A node of the network by name, a constant, a part of a node to come, or a node whose planes are to be shuffled or padded."""
 
 
 class Translation:
@@ -88,6 +103,7 @@ class Translation:
         self._names = {self.builder.last: 1, "output": 1}
         self._first: dict[str, str] = {}
         self.exact = graph.exact
+        self.opset = graph.opset
         self.weights: dict[str, NDArray[np.float32]] = {}
 
     def __setitem__(self, name: str, value: Value) -> None:
@@ -101,6 +117,11 @@ class Translation:
             raise FollowingError(f"reads {name!r}")
         return value
 
+    def made(self, name: str) -> str:
+        """The network's node for a value, ``""`` where it has none of its own."""
+        value = self._values.get(name)
+        return value if isinstance(value, str) else ""
+
     def node(self, name: str) -> str:
         """The network's node for a value, which is made if it was only a part so far."""
         value = self[name]
@@ -111,10 +132,21 @@ class Translation:
             raise FormatError(
                 f"reads {name!r}, whose channels lie in groups; only a channel shuffle has a place"
             )
+        if isinstance(value, Padded):
+            raise FormatError(f"reads {name!r}, whose planes are padded; only convolutions and poolings do")
         if isinstance(value, Part):
             made = self._values[name] = self.make(value)
             return made
         return value
+
+    def padded(self, name: str, fill: float = 0.0) -> tuple[str, tuple[int, int, int, int]]:
+        """The node that a window reads, and how much of ``fill`` is to be put around it, as (top, left, bottom, right)."""
+        value = self[name]
+        if not isinstance(value, Padded):
+            return self.node(name), (0, 0, 0, 0)
+        if value.fill != fill:
+            raise FormatError(f"reads planes padded with {value.fill:g}; only {fill:g} has a place")
+        return value.source, value.sides
 
     def make(self, part: Part, *, bias: Constant | None = None) -> str:
         """Make the node of a part; ``bias`` is that of a layer, of one value per channel."""
