@@ -15,13 +15,14 @@ from jcw_core.formats.onnx_reader.folding import FOLDED, fold
 from jcw_core.formats.onnx_reader.graph import Constant, Graph, Operator, read_graph
 from jcw_core.formats.onnx_reader.layers import LAYERS
 from jcw_core.formats.onnx_reader.obstacles import UNKNOWN, Obstacles
+from jcw_core.formats.onnx_reader.planes import PLANES
 from jcw_core.formats.onnx_reader.pointwise import POINTWISE
 from jcw_core.formats.onnx_reader.shapes import SHAPES
 from jcw_core.formats.onnx_reader.translation import FollowingError, Lost, Translation
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 
-OPERATORS = {**LAYERS, **POINTWISE, **SHAPES}
+OPERATORS = {**LAYERS, **PLANES, **POINTWISE, **SHAPES}
 
 
 def read_onnx(path: Path, shape: Sequence[int] | None = None, outputs: Sequence[str] = ()) -> Network:

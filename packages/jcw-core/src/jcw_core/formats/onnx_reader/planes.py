@@ -1,0 +1,104 @@
+"""Operators that make planes of another size: padding, resizing and channels that become pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from jcw_core.errors import FormatError
+from jcw_core.formats.onnx_reader.graph import Operator
+from jcw_core.formats.onnx_reader.translation import Padded, Translation, Value
+
+
+def _resize(net: Translation, operator: Operator) -> Value:
+    source = net.node(operator.input(0))
+    mode, how = (
+        operator.attributes.get(*key)
+        for key in (("mode", "nearest"), ("coordinate_transformation_mode", "half_pixel"))
+    )
+    if operator.op == "Upsample":
+        how = "asymmetric"
+    factors = _factors(net, operator, source)
+    rounding = operator.attributes.get("nearest_mode", "round_prefer_floor")
+    # By whole factors all of these pick the same pixels.
+    fits = how == "asymmetric" and (rounding == "floor" or operator.op == "Upsample")
+    if mode == "nearest" and (
+        fits or (how in ("half_pixel", "pytorch_half_pixel") and rounding == "round_prefer_floor")
+    ):
+        return net.append(operator, "resize_nearest", source, scale=factors)
+    if mode == "linear" and how in ("half_pixel", "pytorch_half_pixel"):
+        return net.append(operator, "resize_bilinear", source, scale=factors)
+    raise FormatError(f"resizes by {mode} with {how} ({rounding}), which has no place")
+
+
+def _depth_to_space(net: Translation, operator: Operator) -> Value:
+    source, factor = net.node(operator.input(0)), operator.integer("blocksize", 1)
+    mode, squares = operator.attributes.get("mode", "DCR"), factor**2
+    if mode not in ("CRD", "DCR"):
+        raise FormatError(f"mode is {mode}; expected CRD or DCR")
+    # DCR has the squares of all channels one after another, where a pixel shuffle has each channel's square together.
+    if mode == "DCR" and squares not in (1, net.shape(source)[1]):
+        source = net.append(operator, "channel_shuffle", source, groups=squares)
+    return net.append(operator, "pixel_shuffle", source, factor=factor)
+
+
+def _pad(net: Translation, operator: Operator) -> Value:
+    """A constant around planes, which becomes part of the windows that read it."""
+    mode = operator.attributes.get("mode", "constant")
+    if mode != "constant":
+        raise FormatError(f"pads by {mode}; only a constant has a place")
+    value = net[operator.input(0)]
+    inner = value if isinstance(value, Padded) else Padded(net.node(operator.input(0)), (0, 0, 0, 0), None)
+    rank = len(net.shape(inner.source))
+    fill = _fill(net, operator)
+    sides = _sides(net, operator, rank)
+    if not any(sides):
+        return value
+    if inner.fill not in (None, fill):
+        raise FormatError(f"pads with {fill:g} what is padded with {inner.fill:g}")
+    top, left, bottom, right = (a + b for a, b in zip(inner.sides, sides, strict=True))
+    return Padded(inner.source, (top, left, bottom, right), fill)
+
+
+def _fill(net: Translation, operator: Operator) -> float:
+    """An input, in old versions an attribute."""
+    if not operator.has_input(2):
+        return float(operator.attributes.get("value", 0.0))
+    found = net.constant(operator.input(2)).scalar
+    if found is None:
+        raise FormatError("pads with several values; only one has a place")
+    return found
+
+
+def _sides(net: Translation, operator: Operator, rank: int) -> tuple[int, ...]:
+    """How many pixels are put above, left, below and right."""
+    pads = net.integers(operator.input(1)) if operator.has_input(1) else operator.integers("pads", ())
+    axes = net.integers(operator.input(3)) if operator.has_input(3) else tuple(range(rank))
+    pairs = zip(pads[: len(axes)], pads[len(axes) :], strict=False)
+    each = {axis % rank: pair for axis, pair in zip(axes, pairs, strict=False)}
+    rows, columns = (each.pop(axis, (0, 0)) for axis in (2, 3))
+    sides = (rows[0], columns[0], rows[1], columns[1])
+    if rank != 4 or len(pads) != 2 * len(axes) or any(map(any, each.values())) or min(sides) < 0:
+        raise FormatError(f"pads {rank} axes by {pads}; only rows and columns around planes have a place")
+    return sides
+
+
+def _factors(net: Translation, operator: Operator, source: str) -> tuple[int, int]:
+    shape = net.shape(source)
+    place = 1 if operator.op == "Upsample" or (not operator.has_input(2) and len(operator.inputs) == 2) else 2
+    if operator.has_input(3):
+        sizes = net.integers(operator.input(3))
+        found = [wanted / size for wanted, size in zip(sizes, shape, strict=True)]
+    else:
+        values = net.constant(operator.input(place)).values
+        found = [] if values is None else [float(v) for v in values.reshape(-1)]
+    if len(found) != 4 or found[:2] != [1, 1] or any(v < 1 or v != round(v) for v in found):
+        raise FormatError(f"resizes by {found}; only whole factors of height and width have a place")
+    return round(found[2]), round(found[3])
+
+
+PLANES: Mapping[str, Callable[[Translation, Operator], Value]] = {
+    "DepthToSpace": _depth_to_space,
+    "Pad": _pad,
+    "Resize": _resize,
+    "Upsample": _resize,
+}
