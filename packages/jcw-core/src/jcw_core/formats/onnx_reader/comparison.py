@@ -47,7 +47,7 @@ def compare(path: Path, file: ModelProto, graph: Graph, net: Translation, model:
     for name, runtime in runtimes().items():
         try:
             wanted = np.concatenate(evaluate(runtime, file, image), axis=1)
-            (found,) = evaluate(runtime, ours, image.astype(np.float32))
+            found = np.concatenate(evaluate(runtime, ours, image.astype(np.float32)), axis=1)
         except JcwError as error:
             reasons.append(f"{name}: {error}")
             continue
