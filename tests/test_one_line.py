@@ -15,6 +15,7 @@ from test_copies import ROOMS, SAMPLES, first, network, second, space, weights
 
 from jcw_core.datasets.memory import MemoryDataset
 from jcw_core.network import OPERATIONS, Coupling, Model, Network, NetworkBuilder, Operation
+from jcw_core.protocols import Calibration
 from jcw_core.recipe import (
     Choice,
     NetworkOptions,
@@ -43,6 +44,7 @@ def evaluators() -> dict[str, Fixed]:
 
 SHOWN: Mapping[type, Callable[[], Any]] = {
     **SAMPLES,
+    Calibration: Calibration,
     Operation: lambda: OPERATIONS["conv2d"],
     BoundError: lambda: BoundError(Bound("*", 0.5, 0.5), "width", "no layer matches"),
     NetworkBuilder: lambda: NetworkBuilder("net", (3, 8, 8)),
