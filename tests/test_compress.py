@@ -302,9 +302,11 @@ def test_an_onnx_file_and_images_with_classes(place: Path) -> None:
         "--std",
         "0.25,0.25,0.25",
     )
-    done = jcw(*given, "--budget-ms", "1000", *QUICK, cwd=place)
+    done = jcw(*given, "--budget-ms", "1000", *QUICK, "--set", "network.prune_first=true", cwd=place)
     assert done.returncode == 0, done.stderr
     folder = place / "compressed" / "net"
+    front = json.loads((folder / "front.json").read_text())["models"]
+    assert all("conv1" in model["architecture"]["densities"] for model in front)
     data = scored(place, "classes", mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
     right, dense = (
         np.mean(outputs(folder / name, data.pixels).argmax(1) == data.labels)

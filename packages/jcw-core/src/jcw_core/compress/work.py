@@ -24,6 +24,7 @@ from jcw_core.run.context import Context
 from jcw_core.run.directory import RunDirectory
 from jcw_core.run.origin import remember_recipe
 from jcw_core.run.pipeline import StageEvent, plan, run
+from jcw_core.run.source import opened
 
 RECIPE = "recipe.toml"
 _GENERATIONS = 7
@@ -102,7 +103,7 @@ class Work:
             if key in _BY_OPTIONS:
                 raise RecipeError(f"--set {key}: the network is read before; give {_BY_OPTIONS[key]}")
         recipe = load_recipe(directory.path(RECIPE), self.registry, settings, text)
-        context = Context(recipe, self.registry, directory, self.request.network)
+        context = Context(recipe, self.registry, directory, opened(self.request.network, recipe.network))
         if before is not None:
             context.share_images(before)
         return context

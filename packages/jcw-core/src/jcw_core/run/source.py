@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import overload
 
 from jcw_core.errors import JcwError
 from jcw_core.formats.network_file import read_model, read_network
@@ -29,8 +30,7 @@ def network_of(recipe: Recipe, registry: Registry, data: Dataset) -> Network | M
         found = _source(recipe, registry, data)
     except JcwError as error:
         raise where.error(key, str(error), see=error.page or None) from None
-    if wanted.prune_first:
-        found = _with_pruned_first(found)
+    found = opened(found, wanted)
     if wanted.weights is None or isinstance(found, Model):
         return found
     try:
@@ -54,7 +54,14 @@ def _source(recipe: Recipe, registry: Registry, data: Dataset) -> Network | Mode
     return built.resized(height, width) if wanted.built_for else built
 
 
-def _with_pruned_first(found: Network | Model) -> Network | Model:
+@overload
+def opened(found: Model, wanted: NetworkOptions) -> Model: ...
+@overload
+def opened(found: Network | Model, wanted: NetworkOptions) -> Network | Model: ...
+def opened(found: Network | Model, wanted: NetworkOptions) -> Network | Model:
+    """The same, with its first convolution open to the search where the recipe wants it to be."""
+    if not wanted.prune_first:
+        return found
     if isinstance(found, Network):
         return with_pruned_first(found)
     return replace(found, network=with_pruned_first(found.network))
