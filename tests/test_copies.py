@@ -37,7 +37,7 @@ from jcw_core.network import (
     fuse,
     problem_of,
 )
-from jcw_core.protocols import DeviceInfo, Progress
+from jcw_core.protocols import Calibration, DeviceInfo, Progress
 from jcw_core.registry import Registry
 from jcw_core.run.pipeline import StageEvent
 from jcw_core.run.records import (
@@ -177,6 +177,7 @@ SAMPLES: Mapping[type, Callable[[], Any]] = {
     ChosenModel: lambda: ChosenModel("m1", architecture(), 1.0, 1.0, 0.1, 7, "m1.safetensors"),
     StageEvent: lambda: StageEvent("search", "started", 0, 2),
     Progress: lambda: Progress("search", "generation", 1, 2),
+    Calibration: lambda: Calibration("percentile", 0.01, "pairs"),
     DeviceInfo: lambda: DeviceInfo("toy", "cpu", "scalar", 1, {"engine": "1"}),
     LatencyOptions: LatencyOptions,
     LayerGrid: lambda: table().grids[1],

@@ -179,8 +179,9 @@ def test_the_order_of_the_estimates_is_compared_with_that_of_trained_networks(
 def measured(workspace: Path) -> Path:
     """A run on the device ``host``, in which the first convolution may be pruned."""
     text = (workspace / "recipe.toml").read_text()
-    (workspace / "host.toml").write_text(text.replace(*ON_HOST))
-    done = jcw("run", "host.toml", "--set", "network.prune_first=true", cwd=workspace)
+    text = text.replace(*ON_HOST).replace("[data]", "prune_first = true\n\n[data]")
+    (workspace / "host.toml").write_text(text)
+    done = jcw("run", "host.toml", cwd=workspace)
     assert done.returncode == 0, done.stderr
     return workspace / "runs" / "host"
 

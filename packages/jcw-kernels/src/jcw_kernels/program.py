@@ -132,7 +132,7 @@ class Program:
         return classifies(self._file)
 
     def split(self, outputs: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
-        """What ``run`` returned, (n, values), as each output (n, *shape) by name."""
+        """What ``run`` returned, (n, values), as each output by name, (n, ...) in its shape."""
         shapes = self.output_shapes
         ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
         parts = np.split(outputs, ends[:-1], axis=1)
