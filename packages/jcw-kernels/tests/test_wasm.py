@@ -19,7 +19,7 @@ from old_models import FIXTURES, IMAGE, OUTPUTS, check, fixture_file
 from programs import need
 from random_programs import random_program
 from test_quantized import integers
-from wasm_package import MODULES, PACKAGE, WASM, demo, installed, node, printed, run
+from wasm_package import MODULES, PACKAGE, WASM, check_fault, demo, installed, node, printed, run
 
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
@@ -128,10 +128,7 @@ def test_shapes_and_steps_are_those_of_python(answer: tuple[dict[str, Any], Path
 def test_bad_input_is_an_error(
     case: str, status: int, message: str, answer: tuple[dict[str, Any], Path]
 ) -> None:
-    found = answer[0]["faults"][case]
-    assert found is not None
-    assert found[0] == status
-    assert message in found[1]
+    check_fault(answer[0]["faults"][case], status, message)
 
 
 def test_damaged_files_are_refused_or_harmless(answer: tuple[dict[str, Any], Path]) -> None:

@@ -15,7 +15,7 @@ from image_models import IMAGES, model
 from programs import need
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
-from wasm_package import WASM, demo, installed, printed, run
+from wasm_package import WASM, check_fault, demo, installed, printed, run
 
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.model import Model
@@ -129,10 +129,7 @@ def test_a_picture_becomes_what_python_makes_of_it(number: int, answer: tuple[di
 def test_what_no_picture_becomes_is_an_error(
     case: str, status: int, message: str, answer: tuple[dict[str, Any], Path]
 ) -> None:
-    found = answer[0]["faults"][case]
-    assert found is not None
-    assert found[0] == status
-    assert message in found[1]
+    check_fault(answer[0]["faults"][case], status, message)
 
 
 def test_files_may_say_nothing_and_callers_instead(answer: tuple[dict[str, Any], Path]) -> None:

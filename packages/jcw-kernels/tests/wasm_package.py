@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,10 @@ def printed(page: Path, profile: Path) -> dict[str, Any]:
             watchdog.cancel()
             browser.terminate()
     raise AssertionError("".join(lines))
+
+
+def check_fault(found: Sequence[Any] | None, status: int, message: str) -> None:
+    """Hold what was caught, (status, message) of an error or None, to what was expected."""
+    assert found is not None
+    assert found[0] == status
+    assert message in found[1]

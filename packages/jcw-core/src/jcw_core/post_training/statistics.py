@@ -79,10 +79,9 @@ def _product(network: Network, layer: Node, value: Tensor) -> Tensor:
     inputs = prod(network.parameter_shapes[f"{layer.name}.weight"][1:])
     outputs = prod(network.shapes[layer.name][1:])
     at_a_time = max(1, _BYTES // (4 * inputs * outputs))
-    total = torch.zeros((), dtype=torch.float64)
+    large, total = is_large(network, layer.name), torch.zeros((), dtype=torch.float64)
     for images in torch.split(value, at_a_time):
         columns = patches(layer, images)
-        large = is_large(network, layer.name)
         product = columns.square().sum(1) if large else columns @ columns.T
         total = total + product.double()
     return total
