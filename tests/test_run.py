@@ -173,6 +173,10 @@ def test_the_order_of_the_estimates_is_compared_with_that_of_trained_networks(
     assert (found["networks"], found["epochs"], found["objective"]) == (5, 3, "error")
     low, high = found["interval"]
     assert -1 <= low <= high <= 1
+    again = jcw("run", "recipe.toml", cwd=workspace)
+    assert again.returncode == 0, again.stderr
+    assert again.stderr.count("finished before") == 7
+    assert json.loads((finished / "report.json").read_text())["rank_fidelity"]["points"] == found["points"]
 
 
 @pytest.fixture(scope="module")

@@ -104,6 +104,7 @@ def test_the_plot_has_what_uniform_pruning_gives(page: str) -> None:
     assert ">one share of both (predicted)</text>" in drawn
     assert drawn.count('class="line s6 dashed"') == 1
     assert "one share of both: 0.800 ms, error 41.00 %, predicted</title>" in drawn
+    assert "No line for one share of channels and none for one density: all such networks are slower" in drawn
 
 
 def test_a_report_of_an_older_version_has_no_uniform_lines(tmp_path: Path) -> None:
@@ -113,6 +114,7 @@ def test_a_report_of_an_older_version_has_no_uniform_lines(tmp_path: Path) -> No
     assert "dashed" in front(report)
     del report["uniform"]
     assert "dashed" not in front(report)
+    assert "No line" not in front(report)
 
 
 def test_the_csv_has_the_rows_of_the_table(page: str) -> None:

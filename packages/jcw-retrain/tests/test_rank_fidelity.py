@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from retrain_samples import open_run
 
-from jcw_core.errors import JcwError, PluginError
+from jcw_core.errors import FormatError, JcwError, PluginError
 from jcw_core.network.architecture import Architecture
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.run.context import Context
@@ -25,6 +25,7 @@ from jcw_core.run.pipeline import run
 from jcw_core.supernet.evaluator import SupernetEvaluator
 from jcw_core.training.options import TrainingOptions
 from jcw_retrain.commands import search
+from jcw_retrain.fidelity_section import FidelitySection
 from jcw_retrain.kendall import kendall_tau
 from jcw_retrain.options import Phases, shortened
 from jcw_retrain.rank_fidelity import RANK_FIDELITY, Sampling, rank_fidelity
@@ -130,6 +131,28 @@ def test_a_supernet_that_is_not_there_or_not_the_recipes_is_refused(tmp_path: Pa
         rank_fidelity(changed, SAMPLING)
     with pytest.raises(PluginError, match="unknown objective 'nothing'"):
         rank_fidelity(context, Sampling("nothing", networks=5, epochs=4, seed=0))
+
+
+def test_the_report_shows_it_while_it_is_about_the_same_supernet(tmp_path: Path) -> None:
+    context, _ = open_run(tmp_path)
+    run(context, until="supernet")
+    section = FidelitySection()
+    assert section.data(context) is None
+    found = rank_fidelity(context, SAMPLING)
+    data = section.data(context)
+    assert data is not None
+    assert data["points"] == found["points"]
+    page = section.html(data)
+    assert f"the search's loss is {found['kendall_tau']:.3f} (95% interval" in page
+    assert page.count("<title>") >= 5
+    file, supernet = context.path(RANK_FIDELITY), context.path("supernet.safetensors")
+    for key, value in (("kendall_tau", "much"), ("interval", [0.1]), ("points", [{"estimate": 1}])):
+        file.write_text(json.dumps(found | {key: value}))
+        with pytest.raises(FormatError, match=rf"{key} is .*run jcw search fidelity again"):
+            section.data(context)
+    file.write_text(json.dumps(found))
+    supernet.write_bytes(supernet.read_bytes() + b" ")
+    assert section.data(context) is None
 
 
 def test_networks_that_nobody_would_train_are_not_compared(tmp_path: Path) -> None:

@@ -55,13 +55,15 @@ def fidelity(
     """Compare the estimates by which RUN searched with networks that are trained alone.
 
     Random networks are trained on a short schedule, and Kendall's tau says how far their errors are in the order of
-    the estimates: 1 for the same, 0 for none. It is also written to rank_fidelity.json in RUN. When interrupted,
-    the same command goes on from the last epoch.
+    the estimates: 1 for the same, 0 for none. It is also written to rank_fidelity.json in RUN, and
+    from there into its report when `jcw run` is given the recipe again. When interrupted, the same command goes on
+    from the last epoch.
     """
     import json
 
     from jcw_core.cli.progress import TerminalProgress
     from jcw_core.errors import continues_from
+    from jcw_core.report.stages import REPORT
     from jcw_core.run.origin import open_run
     from jcw_core.training.extra import implementation
 
@@ -80,6 +82,8 @@ def fidelity(
         f"Kendall's tau between their errors and the search's {found['objective']} {found['kendall_tau']:.3f} "
         f"({found['confidence']:.0%} interval {low:.3f} to {high:.3f}, by the bootstrap)"
     )
+    if (run_directory / REPORT).is_file():
+        click.echo(f"jcw run {context.recipe.path} writes it into the report")
 
 
 def _estimated(context: Context) -> str:

@@ -23,11 +23,12 @@ def jcw_register_stages() -> Sequence[Stage]:
 
 @hookimpl
 def jcw_register_report() -> Sequence[ReportSection]:
-    """What each phase of training did to the error, and how ADMM has converged."""
+    """What each phase of training did to the error, how ADMM has converged, and whether the search ranked as training does."""
+    from jcw_retrain.fidelity_section import FidelitySection
     from jcw_retrain.phase_errors import PhasesSection
     from jcw_retrain.report_section import AdmmSection
 
-    return [PhasesSection(), AdmmSection()]
+    return [PhasesSection(), AdmmSection(), FidelitySection()]
 
 
 @hookimpl

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import JcwError
-from jcw_core.files import write_json
+from jcw_core.files import digest, write_json
 from jcw_core.protocols import Configured, Objective
 from jcw_core.recipe.recipe import canonical
 from jcw_core.run.context import Context
@@ -27,14 +27,12 @@ from jcw_core.supernet.options import search_variant
 from jcw_core.training.accelerator import arithmetic_of, lanes
 from jcw_core.training.batches import EVALUATED, FixedImages, TrainingImages
 from jcw_core.training.module import Slimmable
+from jcw_retrain.fidelity_section import FORMAT, RANK_FIDELITY
 from jcw_retrain.fitting import Fitting
 from jcw_retrain.kendall import CONFIDENCE, RESAMPLES, kendall_tau, tau_interval
 from jcw_retrain.lanes import side_by_side
 from jcw_retrain.options import RetrainOptions, phases, shortened
 
-RANK_FIDELITY = "rank_fidelity.json"
-"""``{"format": "jcw-rank-fidelity/1", "objective", "networks", "epochs", "seed", "kendall_tau", "interval": [low,
-high], "confidence", "resamples", "points": [{"architecture", "estimate", "error"}]}``."""
 FEWEST = 5
 """Networks below which tau says nothing."""
 _STAGE = "rank-fidelity"
@@ -87,6 +85,7 @@ def rank_fidelity(context: Context, sampling: Sampling) -> dict[str, Any]:
         errors = side_by_side(work.error, range(len(rows)), count, work.stop, work.lanes)
         sampling = replace(sampling, networks=len(rows), epochs=work.epochs)
         document = _compared(own, rows, estimates, np.array(errors), sampling)
+        document["inputs"] = {name: digest(own.path(name)) for name in objective.needs}
         write_json(own.path(RANK_FIDELITY), document)
         inside.clear()
     return document
@@ -220,7 +219,7 @@ def _compared(
     interval = tau_interval(estimates, errors, context.rng(_STAGE, "bootstrap"))
     points = zip(rows, estimates.tolist(), errors.tolist(), strict=True)
     return {
-        "format": "jcw-rank-fidelity/1",
+        "format": FORMAT,
         **asdict(sampling),
         "kendall_tau": tau,
         "interval": list(interval),

@@ -29,7 +29,7 @@ from jcw_core.protocols.models import (
 from jcw_core.protocols.planning import Advising, Checking, Costed, Ending, Planning, Scaling, Showing
 from jcw_core.protocols.run import Configured, Objective, Plugins, ReportSection, Run, Summarizing
 from jcw_core.protocols.search import Evaluator, Exact, Reevaluating, Selection
-from jcw_core.protocols.stages import Delegating, Progress, Spreading, Stage
+from jcw_core.protocols.stages import Delegating, Following, Progress, Spreading, Stage
 
 __all__ = [
     "Advising",
@@ -53,6 +53,7 @@ __all__ = [
     "Evaluator",
     "Exact",
     "Exporter",
+    "Following",
     "HasPrecision",
     "HasProducts",
     "Importance",

@@ -63,6 +63,17 @@ class Delegating(Protocol):
 
 
 @runtime_checkable
+class Following(Protocol):
+    """What a ``Stage`` or a ``ReportSection`` may have besides: files of the run that it reads if they are there.
+
+    No stage makes them; a command or a person does. A stage runs again when they appear or change.
+    """
+
+    def follows(self, run: Run) -> tuple[str, ...]:
+        """Their names."""
+
+
+@runtime_checkable
 class Spreading(Protocol):
     """What a ``Stage`` may have besides: ``spreads = True`` where all processes of a run work on it together.
 

@@ -17,7 +17,7 @@ _UNIFORM = {
 
 
 def front(report: Mapping[str, Any]) -> str:
-    """The plot, from zero on both axes, so that distances are shares.
+    """The plot, from zero on both axes, so that distances are shares, and which lines it has none of.
 
     Args:
         report: as in ``report.json``.
@@ -26,7 +26,7 @@ def front(report: Mapping[str, Any]) -> str:
     kind = budget.measure(report)
     found = [(c["latency"], c[kind] * 100) for c in report["front"] if {"latency", kind} <= c.keys()]
     dense = report["baseline"]
-    return plot(
+    chart = plot(
         [
             Series("search front (predicted)", found, "line", colour=5),
             *_uniform(report, kind),
@@ -47,6 +47,7 @@ def front(report: Mapping[str, Any]) -> str:
         from_zero=True,
         limits=("budgets (requested latency)", _budgets(report)),
     )
+    return chart + _absent(report)
 
 
 def _uniform(report: Mapping[str, Any], kind: str) -> list[Series]:
@@ -58,6 +59,19 @@ def _uniform(report: Mapping[str, Any], kind: str) -> list[Series]:
         titles = [f"{label}: {ms:.3f} ms, {kind} {share:.2f} %, predicted" for ms, share in points]
         lines += [Series(f"{label} (predicted)", points, "both", titles, colour, dashed=True)] * bool(points)
     return lines
+
+
+def _absent(report: Mapping[str, Any]) -> str:
+    """Why a search that varies channels and weights has no line for one of them alone."""
+    uniform = report.get("uniform", {})
+    absent = [label for name, (label, _) in _UNIFORM.items() if name not in uniform]
+    if "both" not in uniform or not absent:
+        return ""
+    kinds = " and none for ".join(absent)
+    return (
+        f'<p class="note">No line for {kinds}: all such networks are slower than the slowest of the front, or had no '
+        "estimate.</p>"
+    )
 
 
 def _budgets(report: Mapping[str, Any]) -> list[float]:

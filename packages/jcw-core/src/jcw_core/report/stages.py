@@ -11,7 +11,7 @@ from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.graph import Network
 from jcw_core.network.shrink import kept_macs
-from jcw_core.protocols import Run
+from jcw_core.protocols import Following, Run
 from jcw_core.report.budget import excess
 from jcw_core.report.facts import facts
 from jcw_core.run import records
@@ -34,6 +34,11 @@ class ReportStage:
     def needs(self, run: Run) -> tuple[str, ...]:
         """All that was found, trained and measured."""
         return (records.FRONT, records.MODELS, records.EXPORTS, records.MEASUREMENTS, records.EVALUATION)
+
+    def follows(self, run: Run) -> tuple[str, ...]:
+        """What its sections follow."""
+        sections = run.registry.report_sections.values()
+        return tuple(name for one in sections if isinstance(one, Following) for name in one.follows(run))
 
     def run(self, run: Run) -> Sequence[str]:
         """Write the JSON, then the page made from it."""

@@ -12,7 +12,7 @@ from jcw_core.logs import logger
 from jcw_core.names import is_path_inside
 from jcw_core.network.graph import Network
 from jcw_core.network.shrink import Weights
-from jcw_core.protocols import Delegating, Spreading, Stage
+from jcw_core.protocols import Delegating, Following, Spreading, Stage
 from jcw_core.providers import installed_version
 from jcw_core.recipe.recipe import canonical, paths_in
 from jcw_core.run.ahead import Ahead, ahead
@@ -190,10 +190,15 @@ def _inputs_key(context: Context, stage: Stage) -> str:
 
 
 def _read(context: Context, stage: Stage) -> set[str]:
-    """The files that a stage needs, and what else their makers wrote: an index stays the same when its files change."""
+    """The files that a stage needs, and what else their makers wrote: an index stays the same when its files change.
+
+    Besides, what it follows and is there.
+    """
     needed = set(stage.needs(context))
     makers = [one.name for one in context.registry.stages.values() if needed.intersection(one.makes)]
-    return needed.union(*(context.directory.outputs(name) for name in makers))
+    follows = stage.follows(context) if isinstance(stage, Following) else ()
+    there = [name for name in follows if context.path(name).exists()]
+    return needed.union(there, *(context.directory.outputs(name) for name in makers))
 
 
 def _fingerprint(network: Network, weights: Weights) -> str:
