@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch_detectors import CUT, DETECTORS, flat
 from torch_networks import NETWORKS as CLASSIFIERS
 from torch_networks import trained
 
+from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader import read_onnx_model
 from jcw_core.formats.onnx_writer import OnnxExporter
 from jcw_core.formats.torch_import import from_module
@@ -94,6 +96,70 @@ def test_several_outputs_keep_names_and_shapes(kind: type[TwoMaps], names: list[
         near(output, value)
     read = read_onnx_model(tmp_path / "model.onnx", SHAPE, names)
     near(compile_model(read).run(image.numpy())[0], np.concatenate([value.reshape(-1) for value in wanted]))
+
+
+class WithTail(TwoMaps):
+    """A detector that decodes what it finds, by control flow on values, and has a part that it calls after all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unused, self.late = nn.Identity(), nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        maps = self.maps(x)
+        best = maps["scores"].amax((2, 3))
+        return self.late(maps["boxes"].flatten(1) if best[0, 0] > 0 else best)
+
+
+def test_a_module_ends_where_the_outputs_are() -> None:
+    torch.manual_seed(0)
+    module = WithTail()
+    image = torch.randn(SHAPE, generator=torch.Generator().manual_seed(1))
+    with pytest.raises(FormatError, match=r"torch\.export cannot read this module"):
+        from_module(module, image)
+    for names in (["boxes", "scores"], ["scores", "boxes"]):
+        model = from_module(module, image, outputs=names)
+        with torch.no_grad():
+            wanted = module.maps(image)
+        program = compile_model(model)
+        assert dict(program.output_shapes) == {name: wanted[name].shape[1:] for name in names}
+        near(program.run(image.numpy())[0], flat([wanted[name] for name in names]).numpy())
+    alone = from_module(module, image, outputs=["stem"])
+    assert alone.network.shapes["output"] == (8, SHAPE[2] // 2, SHAPE[3] // 2)
+    assert "forward" not in vars(module)
+    assert not any(part._forward_hooks for part in module.modules())
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        (["boxs"], "has no module 'boxs' to end with; did you mean 'boxes'?"),
+        ([""], "has no module '' to end with"),
+        (["boxes", "unused"], "does not call its module 'unused'"),
+    ],
+)
+def test_where_a_module_cannot_end(outputs: list[str], message: str) -> None:
+    module = TwoMaps()
+    module.unused = nn.Identity()
+    with pytest.raises(FormatError, match=re.escape(message)):
+        from_module(module, torch.zeros(SHAPE), outputs=outputs)
+    assert "forward" not in vars(module)
+
+
+def test_outputs_of_a_file_keep_their_names(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, _ = imported(TwoMaps())
+    session(model, tmp_path)
+    onnx = pytest.importorskip("onnx")
+    file = onnx.load(tmp_path / "model.onnx")
+    for output, name in zip(file.graph.output, ("dets", "/head/labels"), strict=False):
+        for node in file.graph.node:
+            node.output[:] = [name if made == output.name else made for made in node.output]
+            node.input[:] = [name if read == output.name else read for read in node.input]
+        output.name = name
+    onnx.save(file, tmp_path / "named.onnx")
+    read = read_onnx_model(tmp_path / "named.onnx", SHAPE, ["/head/labels", "dets"])
+    assert list(compile_model(read).output_shapes) == ["head.labels", "dets"]
 
 
 def test_one_output_has_its_shape(tmp_path: Path) -> None:

@@ -31,5 +31,6 @@ outputs_option = click.option(
     multiple=True,
     callback=_names,
     metavar="NAME,NAME",
-    help="Values of an ONNX file at which the network ends, what follows being left outside; may be repeated.",
+    help="Where the network ends, what follows being left outside: values of an ONNX file, or modules within a torch module; "
+    "may be repeated.",
 )

@@ -72,9 +72,10 @@ class Request:
         is_onnx = path is not None and _is_onnx(path)
         if is_onnx and self.weights:
             raise JcwError(f"--weights: {self.model} brings its own; leave it out")
-        if self.outputs and not is_onnx:
+        if self.outputs and path is not None and not is_onnx:
             raise JcwError(
-                f"--outputs: names values of an ONNX file, which {self.model} is not; leave it out"
+                f"--outputs: names values of an ONNX file or modules of a torch module, neither of which {self.model} is; "
+                "leave it out"
             )
         weights, outputs = None if is_onnx else self.weights, tuple(self.outputs)
         options = NetworkOptions(file=path, module=module, weights=weights, shape=shape, outputs=outputs)

@@ -111,10 +111,13 @@ class NetworkBuilder:
 
         Args:
             outputs: nodes.
-            names: what each output is called, where that is known; see ``jcw_core.network.outputs``.
+            names: what each output is called, where that is known; see ``jcw_core.network.outputs``. They are left out unless
+                each has one of its own.
         """
         if len(outputs) == 1:
             return self.build(output=outputs[0])
-        told = names or [str(number) for number in range(len(outputs))]
+        told = [name for name in dict.fromkeys(names) if name and f"outputs.{name}" not in self._shapes]
+        if len(told) < len(outputs):
+            told = [str(number) for number in range(len(outputs))]
         flat = [self.add(f"outputs.{name}", "flatten", end) for name, end in zip(told, outputs, strict=True)]
         return self.build(output=self.add("outputs", "concat", *flat))

@@ -84,7 +84,9 @@ class NetworkOptions:
         False,
         help="the weights are of other classes: the last linear layer, of a backbone, begins with zeros",
     )
-    outputs: tuple[str, ...] = option((), help="values of an ONNX file at which the network ends")
+    outputs: tuple[str, ...] = option(
+        (), help="where the network ends: values of an ONNX file, or modules within a torch module"
+    )
     shape: tuple[int, ...] = option((), low=1, help="one image, [1, 3, 224, 224]; the data's by default")
     width: float = option(1.0, low=WIDTHS[0], high=WIDTHS[1], help="factor on all channels")
     built_for: int | None = option(
@@ -106,8 +108,10 @@ class NetworkOptions:
             raise RecipeError("new_head is for a backbone that takes over weights; give backbone and weights")
         if self.built_for and not self.backbone:
             raise RecipeError("built_for is for a backbone, which chooses its strides; leave it out")
-        if self.outputs and (self.file is None or self.file.suffix.lower() != ".onnx"):
-            raise RecipeError("outputs name values of an ONNX file; give one as file")
+        if self.outputs and not self.module and (self.file is None or self.file.suffix.lower() != ".onnx"):
+            raise RecipeError(
+                "outputs name values of an ONNX file, or modules within a torch module; give one of these"
+            )
         if self.shape and (len(self.shape) != 4 or self.shape[0] != 1):
             raise RecipeError(f"shape is {list(self.shape)}, expected [1, channels, height, width]")
         if self.weights and self.file and self.file.suffix.lower() == ".onnx":

@@ -76,16 +76,16 @@ def brought(wanted: NetworkOptions, shape: Shape, folder: Path) -> Network | Mod
         folder: from which ``wanted.code`` leads to where modules are looked for first.
     """
     if wanted.module:
-        return _from_module(wanted.module, shape, folder / wanted.code, wanted.weights)
+        return _from_module(wanted, shape, folder / wanted.code)
     assert wanted.file is not None
     if wanted.file.suffix.lower() == ".onnx":
         return read_model(wanted.file, wanted.shape or None, wanted.outputs)
     return read_network(wanted.file)
 
 
-def _from_module(name: str, shape: Shape, folder: Path, weights: Path | None) -> Model:
+def _from_module(wanted: NetworkOptions, shape: Shape, folder: Path) -> Model:
     try:
         from jcw_core.formats.torch_import.named import model_of
     except ImportError:
         raise JcwError("torch modules need torch: pip install 'jcw-core[supernet]'") from None
-    return model_of(name, shape, folder, weights)
+    return model_of(wanted.module, shape, folder, wanted.weights, wanted.outputs)

@@ -18,7 +18,7 @@ from jcw_core.formats.onnx_reader.obstacles import UNKNOWN, Obstacles
 from jcw_core.formats.onnx_reader.planes import PLANES
 from jcw_core.formats.onnx_reader.pointwise import POINTWISE
 from jcw_core.formats.onnx_reader.shapes import SHAPES
-from jcw_core.formats.onnx_reader.translation import FollowingError, Lost, Translation
+from jcw_core.formats.onnx_reader.translation import FollowingError, Lost, Translation, plain_name
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
 
@@ -92,7 +92,9 @@ def _name(path: Path) -> str:
 
 def _network(graph: Graph, net: Translation) -> Network:
     """The network that ends with the graph's outputs; several are one vector, in their order."""
-    return net.builder.build_joined([net.node(name) for name in graph.outputs])
+    return net.builder.build_joined(
+        [net.node(name) for name in graph.outputs], [plain_name(name) for name in graph.outputs]
+    )
 
 
 def _translated(graph: Graph, name: str) -> Translation:

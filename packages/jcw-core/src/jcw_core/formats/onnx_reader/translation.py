@@ -231,7 +231,7 @@ class Translation:
         if operator.op in WEIGHTED:
             owner, _, kind = operator.input(1).rpartition(".")
             name = owner if kind == "weight" else name.removesuffix(f"/{operator.op}")
-        stem = _plain(name) or operator.op
+        stem = plain_name(name) or operator.op
         free = stem
         while free in self._names:
             self._names[stem] = self._names.get(stem, 1) + 1
@@ -240,7 +240,7 @@ class Translation:
         return free
 
 
-def _plain(path: str) -> str:
+def plain_name(path: str) -> str:
     """A path of modules without signs that mean something: ``/layer1/layer1.0/conv1`` is ``layer1.0.conv1``."""
     parts: list[str] = []
     for part in path.split("/"):

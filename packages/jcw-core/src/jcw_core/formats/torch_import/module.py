@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,9 @@ TOLERANCE = 1e-4
 """Largest difference between the network's outputs and the module's, as a share of the largest output."""
 
 
-def from_module(module: nn.Module, example: Tensor, *, name: str | None = None) -> Model:
+def from_module(
+    module: nn.Module, example: Tensor, *, name: str | None = None, outputs: Sequence[str] = ()
+) -> Model:
     """The network that a module computes in evaluation mode, with its weights.
 
     Nodes are named after the parameters that they read, so the model's weights have the names of the module's
@@ -34,13 +36,15 @@ def from_module(module: nn.Module, example: Tensor, *, name: str | None = None) 
             dictionaries, are flattened and joined in their order.
         example: (1, channels, height, width) float32; its size is the network's. Noise will do.
         name: of the network, the module's class by default.
+        outputs: names of modules within it, e.g. ``head.scores``, at which the network ends: its outputs are what these return
+            when they are first called, and what the module does after the last of them is left outside.
 
     Raises:
-        FormatError: the module cannot be exported, has operators that have no place in a network (all are listed),
+        FormatError: the module cannot be exported, lacks or does not call one of ``outputs``, has operators that have no place in a network (all are listed),
             or computes something else than the network that came of it.
     """
     name = name or type(module).__name__
-    exported = export(module, example, name)
+    exported = export(module, example, name, outputs)
     model = _translated(exported, name)
     _compare(model, exported.expected, example)
     return model

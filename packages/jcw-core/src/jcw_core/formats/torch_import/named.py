@@ -18,7 +18,9 @@ from jcw_core.formats.weights_file import check_fit, read_weights
 from jcw_core.network.model import Model
 
 
-def model_of(name: str, shape: Sequence[int], folder: Path, weights: Path | None = None) -> Model:
+def model_of(
+    name: str, shape: Sequence[int], folder: Path, weights: Path | None = None, outputs: Sequence[str] = ()
+) -> Model:
     """Import a function of the user's, call it, and read the module that it returns.
 
     Args:
@@ -26,6 +28,7 @@ def model_of(name: str, shape: Sequence[int], folder: Path, weights: Path | None
         shape: (channels, height, width) of the input.
         folder: where modules are looked for first, that of the recipe.
         weights: a file that replaces what the module is made with.
+        outputs: names of modules within it at which the network ends.
 
     Returns:
         the network, named after the function's module and name.
@@ -38,7 +41,7 @@ def model_of(name: str, shape: Sequence[int], folder: Path, weights: Path | None
     if weights is not None:
         _load(module, weights, name)
     example = torch.randn((1, *shape), generator=torch.Generator().manual_seed(0))
-    return from_module(module, example, name=name)
+    return from_module(module, example, name=name, outputs=outputs)
 
 
 @contextmanager

@@ -167,8 +167,6 @@ class Translation:
         if not all(isinstance(end, str) for end in ends):
             raise FormatError("an output does not depend on the image")
         names = [_plain(name) for name in self._exported.output_names]
-        if len(set(names)) < len(names) or any(f"outputs.{name}" in self._names for name in names):
-            names = []
         return Model(self.builder.build_joined([str(end) for end in ends], names), self._weights)
 
 
