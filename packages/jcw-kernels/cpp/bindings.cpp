@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 
 #include "base/error.hpp"
 #include "base/isa.hpp"
@@ -67,6 +68,11 @@ class Engine {
  public:
   Engine(nb::bytes file, int threads, const std::string& isa, bool together)
       : program_(jcw::Model::parse({static_cast<const std::byte*>(file.data()), file.size()}), some(threads), isa, together) {}
+
+  void add_lanes(nb::bytes file) {
+    const std::span bytes{static_cast<const std::byte*>(file.data()), file.size()};
+    alone([&] { program_.add_lanes([&] { return jcw::Model::parse(bytes); }); });
+  }
 
   Array run(const Images& images) {
     const std::int64_t count = count_of(images), outputs = program_.output_floats();
@@ -189,6 +195,8 @@ NB_MODULE(_engine, m) {
       .def("time", &Engine::time, "layer"_a, nb::arg("image").noconvert(), "runs"_a,
            "Seconds of all steps from the layer with this number on, for each run.")
       .def("observe", &Engine::observe, nb::arg("image").noconvert(), "tensors"_a, "(tensor, (channels, pixels) float32) of those of them that are written.")
+      .def("add_lanes", &Engine::add_lanes, "file"_a,
+           "Has each thread compute an image of its own where there are many; `file` is that of the constructor.")
       .def("poison", &Engine::poison, "Fill all activations with NaN, for tests.")
       .def("steps", &Engine::steps, "(layer, kernel, density, multiply-accumulates, bytes) of each step.")
       .def_prop_ro("input_shape", &Engine::input_shape)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 
 #include "base/error.hpp"
@@ -30,13 +31,19 @@ constexpr int kPoison = 0xFF;
 
 }  // namespace
 
-Program::Program(Model model, int threads, const std::string& isa, bool together) try
+Program::Program(Model model, int threads, const std::string& isa, bool together)
+    : Program(std::move(model), threads, isa, together, nullptr) {}
+
+Program::Program(Model model, int threads, const std::string& isa, bool together, const Store* weights) try
     : model_(std::move(model)),
+      isa_(choose_isa(isa).name),
+      together_(together),
       kernels_(&kernels_for(model_, isa)),
       quantized_(&quantized_kernels(choose_isa(isa))),
       lowered_(lower(model_, {quantized_->pixel_bytes, quantized_->offset, quantized_->taps, kernels_->tuning.block}, together)),
       plan_(plan_memory(lowered_)),
       arena_(plan_.floats),
+      store_(weights),
       threads_(threads) {
   for (const Fill& fill : plan_.fills) {
     float value;
@@ -44,9 +51,9 @@ Program::Program(Model model, int threads, const std::string& isa, bool together
     std::fill(arena_.data() + fill.begin, arena_.data() + fill.end, value);
   }
   for (const auto& [begin, end] : plan_.guards) arena_.guard(begin, end);
-  steps_ = make_steps({&model_, &lowered_, &plan_, arena_.data(), &scratch_, &image_, kernels_, quantized_});
+  steps_ = make_steps({&model_, &lowered_, &plan_, arena_.data(), &scratch_, &store_, &image_, kernels_, quantized_});
   scratch_.allocate(threads);
-  for (Unit& unit : model_.units) unit.weight = {};  // the steps hold them packed
+  for (Unit& unit : model_.units) unit.weight = {};  // the store has them packed
 } catch (const std::logic_error& error) {
   // A step would read outside its tensors: the engine's mistake, and a layer that it cannot run.
   throw DeviceError(error.what());
@@ -79,9 +86,52 @@ void Program::store(int number, float* output) const {
         output = std::copy_n(static_cast<const float*>(data) + at, tensor.shape.width, output);
 }
 
+std::int64_t Program::memory_floats() const {
+  std::int64_t floats = plan_.floats + threads() * scratch_.floats();
+  for (const auto& lane : lanes_) floats += lane->memory_floats();
+  return floats;
+}
+
+void Program::add_lanes(const std::function<Model()>& model) {
+  if (!lanes_.empty()) return;
+  threads_.restart_after_fork();
+  std::vector<std::unique_ptr<Program>> lanes(static_cast<std::size_t>(threads() - 1));
+  std::vector<std::exception_ptr> errors(lanes.size());
+  threads_.run([&](int part) {
+    if (!part) return;
+    const auto own = static_cast<std::size_t>(part - 1);
+    try {
+      lanes[own].reset(new Program(model(), 1, isa_, together_, &store_));
+    } catch (...) {
+      errors[own] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  lanes_ = std::move(lanes);
+}
+
+// By the thread that calls it.
+void Program::run_alone(const float* image, float* output) {
+  image_ = image;
+  for (const Step& step : steps_) {
+    if (step.clear) step.clear(0, 1);
+    step.run(0, 1);
+  }
+  store(lowered_.output, output);
+}
+
 void Program::run(const float* images, std::int64_t count, float* outputs, const Pause& pause) {
   threads_.restart_after_fork();
-  for (std::int64_t i = 0; i < count; ++i) {
+  std::int64_t i = 0;
+  for (; !lanes_.empty() && i + threads() <= count; i += threads()) {
+    threads_.run([&](int part) {
+      Program& lane = part ? *lanes_[static_cast<std::size_t>(part - 1)] : *this;
+      lane.run_alone(images + (i + part) * input_floats(), outputs + (i + part) * output_floats());
+    });
+    if (pause) pause();
+  }
+  for (; i < count; ++i) {
     image_ = images + i * input_floats();
     run_steps(0, steps_.size());
     store(lowered_.output, outputs + i * output_floats());
@@ -115,6 +165,7 @@ void Program::poison() {
   }
   for (int i = 0; scratch_.floats() && i < threads(); ++i)
     std::memset(scratch_.of(i), kPoison, static_cast<std::size_t>(scratch_.floats()) * sizeof(float));
+  for (const auto& lane : lanes_) lane->poison();
 }
 
 std::vector<double> Program::profile(const float* image, int rounds, const Pause& pause) {

@@ -25,7 +25,12 @@ class Program {
   int threads() const { return threads_.count(); }
   std::int64_t input_floats() const { return model_.input.size(); }
   std::int64_t output_floats() const { return model_.shape(model_.output).size(); }
-  std::int64_t memory_floats() const { return plan_.floats + threads() * scratch_.floats(); }
+  std::int64_t memory_floats() const;
+
+  // Has each thread compute an image of its own where there are many, which wastes less than all of them at work on each layer.
+  // That takes memory for the activations of as many images, but no more for weights. `model` makes what the program was made
+  // of. Throws Error, after which all is as before.
+  void add_lanes(const std::function<Model()>& model);
 
   // Dense images, input_floats() each, to dense outputs, output_floats() each.
   void run(const float* images, std::int64_t count, float* outputs, const Pause& pause = {});
@@ -45,21 +50,28 @@ class Program {
   std::vector<double> time(int first, const float* image, int runs, const Pause& pause = {});
 
  private:
+  Program(Model model, int threads, const std::string& isa, bool together, const Store* weights);
+
   std::size_t first_step(int unit) const;
+  void run_alone(const float* image, float* output);
   void run_steps(std::size_t begin, std::size_t end);
   double timed(std::size_t begin);
   void store(int tensor, float* values) const;
 
   Model model_;
+  const std::string isa_;
+  const bool together_;
   const Kernels* kernels_;
   const QuantizedKernels* quantized_;
   Lowered lowered_;
   MemoryPlan plan_;
   Arena arena_;
   Scratch scratch_;
+  Store store_;
   const float* image_ = nullptr;
   std::vector<Step> steps_;
   Threads threads_;
+  std::vector<std::unique_ptr<Program>> lanes_;  // of all threads but one; none until they are added
 };
 
 }  // namespace jcw

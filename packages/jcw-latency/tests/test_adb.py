@@ -85,7 +85,11 @@ def test_a_device_that_does_not_know_this_computer(connect: Connect) -> None:
     # Which of these adb says depends on how far its own retries have come.
     refusals = {
         f"{address}: {said}; unlock it and allow this computer to debug"
-        for said in (f"failed to authenticate to {address}", "device unauthorized", "device still authorizing")
+        for said in (
+            f"failed to authenticate to {address}",
+            "device unauthorized",
+            "device still authorizing",
+        )
     }
     assert open_and_fail(options) in refusals
     assert open_and_fail(replace(options, connect="", serial=address)) in refusals

@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
@@ -22,6 +23,8 @@ namespace {
 
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::int64_t kLargestArena = std::int64_t{1} << 31;  // floats
+constexpr std::int64_t kLine = 16;  // floats of a cache line
+constexpr std::int64_t kPiece = 1 << 20;  // floats that a store asks the system for at a time, at least
 
 // Padding is written anew only where that is little beside the pixels: one share in this many.
 constexpr std::int64_t kLeastPixelsPerPad = 12;
@@ -252,10 +255,10 @@ class Planner {
 
 Arena::Arena(std::int64_t floats) {
   constexpr auto kMost = static_cast<std::int64_t>(std::numeric_limits<std::ptrdiff_t>::max() / sizeof(float) - kHugePage);
-  if (floats > kMost) throw DeviceError("the activations take more memory than there are addresses");
+  if (floats > kMost) throw DeviceError("the network takes more memory than there are addresses");
   bytes_ = static_cast<std::size_t>(floats) * sizeof(float) + 2 * kHugePage;
   memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory_ == MAP_FAILED) throw DeviceError("no " + std::to_string(bytes_ >> 20) + " MB of memory for activations");
+  if (memory_ == MAP_FAILED) throw DeviceError("no " + std::to_string(bytes_ >> 20) + " MB of memory for the network");
   const auto address = (reinterpret_cast<std::uintptr_t>(memory_) + kHugePage - 1) / kHugePage * kHugePage;
   data_ = reinterpret_cast<float*>(address);
 #ifdef MADV_HUGEPAGE
@@ -274,6 +277,31 @@ void Arena::guard([[maybe_unused]] std::int64_t begin, [[maybe_unused]] std::int
 #if defined(__SANITIZE_ADDRESS__)
   ASAN_POISON_MEMORY_REGION(data_ + begin, static_cast<std::size_t>(end - begin) * sizeof(float));
 #endif
+}
+
+const void* Store::keep(const void* values, std::size_t bytes) {
+  const std::size_t next = kept_.size();
+  if (other_ && next < other_->kept_.size()) {
+    const Kept& there = other_->kept_[next];
+    if (there.bytes == bytes && (!bytes || !std::memcmp(there.data, values, bytes))) return kept_.emplace_back(there).data;
+  }
+  void* const to = take(bytes);
+  if (bytes) std::memcpy(to, values, bytes);
+  return kept_.emplace_back(Kept{to, bytes}).data;
+}
+
+void* Store::take(std::size_t bytes) {
+  const std::int64_t own = static_cast<std::int64_t>(divide_up(bytes, kLine * sizeof(float))) * kLine;
+  if (used_ + own + kLine > floats_) {
+    used_ = 0;
+    floats_ = std::max(kPiece, own + kLine);
+    pieces_.push_back(std::make_unique<Arena>(floats_));
+  }
+  Arena& piece = *pieces_.back();
+  float* const begin = piece.data() + used_;
+  used_ += own + kLine;
+  piece.guard(used_ - kLine, used_);
+  return begin;
 }
 
 void Scratch::reserve(std::int64_t floats) {

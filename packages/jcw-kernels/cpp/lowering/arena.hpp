@@ -1,4 +1,4 @@
-// One piece of memory for all activations, and which tensors take turns in which part of it.
+// Memory of activations and weights, and which tensors take turns in which part of it.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,37 @@ class Arena {
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
   float* data_ = nullptr;
+};
+
+// Copies of what steps read, one after another in huge pages. From ordinary ones weights that are read once a run come at a
+// third of the speed, as a page holds few of them and the tables of all pages fall out of the caches.
+class Store {
+ public:
+  Store() = default;
+  // What is the same in `other`, which outlives this and is asked to keep no more, is kept there alone.
+  explicit Store(const Store* other) : other_(other) {}
+
+  // A copy that lasts as long as this does and begins at a cache line; `values` are gone.
+  template <class T>
+  const T* keep(std::vector<T>& values) {
+    const void* const to = keep(values.data(), values.size() * sizeof(T));
+    values = {};
+    return static_cast<const T*>(to);
+  }
+
+ private:
+  struct Kept {
+    const void* data;
+    std::size_t bytes;
+  };
+
+  const void* keep(const void* values, std::size_t bytes);
+  void* take(std::size_t bytes);
+
+  const Store* other_ = nullptr;
+  std::vector<Kept> kept_;  // in the order in which it was asked for
+  std::vector<std::unique_ptr<Arena>> pieces_;
+  std::int64_t used_ = 0, floats_ = 0;  // of the last piece
 };
 
 // Memory in which each thread keeps what it needs only within a step. Steps reserve when they are made.

@@ -96,6 +96,12 @@ class Binder {
     return to;
   }
 
+  // Where steps read `values` from now on; see Store.
+  template <class T>
+  const T* keep(std::vector<T>& values) const {
+    return bound_.store->keep(values);
+  }
+
   // Offset from an output pixel to the input pixel under a kernel tap, in phases that lie as `in` says.
   Address address(const Operation& o, const Layout& in) const;
 

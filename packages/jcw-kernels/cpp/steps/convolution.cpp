@@ -51,9 +51,9 @@ struct State {
   }
 };
 
-void point(Convolution& call, const Packed& packed) {
-  call.offsets = packed.offsets.data();
-  call.weights = packed.pixels();
+void point(Convolution& call, Packed& packed, const Binder& binder) {
+  call.offsets = binder.keep(packed.offsets);
+  call.weights = packed.halves.empty() ? static_cast<const void*>(binder.keep(packed.weights)) : binder.keep(packed.halves);
   call.starts = packed.starts.data();
   call.dense_starts = packed.dense_starts.empty() ? nullptr : packed.dense_starts.data();
   call.groups = packed.groups;
@@ -83,7 +83,7 @@ Step make_tiles(const Binder& binder, const Operation& o, bool dense) {
   state->pixel_blocks = layout.blocks();
   state->block = layout.block;
   state->row = layout.row;
-  point(state->call, state->packed);
+  point(state->call, state->packed, binder);
   state->call.in = state->bands ? nullptr : binder.view(o.reads[0]).data;
   state->call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), state->packed.bias.data());
   if (unit.quantized()) {

@@ -32,10 +32,10 @@ Linear call_of(const Binder& binder, const Operation& o, const std::vector<float
 }
 
 template <class Held, class Kernel>
-Step step_of(const char* name, std::shared_ptr<Held> state, Kernel kernel) {
+Step step_of(const char* name, double bytes, std::shared_ptr<Held> state, Kernel kernel) {
   Step step;
   step.kernel = name;
-  step.bytes = state->packed.bytes();
+  step.bytes = bytes;
   step.run = [state, kernel](int part, int parts) {
     const Range g = slice(state->packed.groups, part, parts);
     kernel(state->call, g.begin, g.end);
@@ -46,21 +46,23 @@ Step step_of(const char* name, std::shared_ptr<Held> state, Kernel kernel) {
 Step make_floats(const Binder& binder, const Operation& o) {
   auto state = std::make_shared<State<Packed, Linear>>();
   state->packed = pack_sparse(binder.unit(o), 1, flat_address(binder.unit(o)));
-  const Packed& packed = state->packed;
+  Packed& packed = state->packed;
+  const double bytes = packed.bytes();
   state->call = call_of(binder, o, packed.bias);
-  state->call.indices = packed.offsets.data();
-  state->call.weights = packed.weights.data();
+  state->call.indices = binder.keep(packed.offsets);
+  state->call.weights = binder.keep(packed.weights);
   state->call.starts = packed.starts.data();
-  return step_of("linear", state, binder.kernels().linear);
+  return step_of("linear", bytes, state, binder.kernels().linear);
 }
 
 Step make_numbers(const Binder& binder, const Operation& o) {
   auto state = std::make_shared<State<PackedNumbers, QuantizedLinear>>();
   state->packed = pack_quantized_linear(binder.unit(o), binder.quantized(), flat_address(binder.unit(o)));
   PackedNumbers& packed = state->packed;
-  const auto* weights = reinterpret_cast<const std::int8_t*>(packed.lines());
+  const double bytes = packed.bytes();
+  const auto* weights = reinterpret_cast<const std::int8_t*>(binder.keep(packed.weights));
   state->call = {call_of(binder, o, packed.bias), weights, packed.first.data(), packed.scales.data(), packed.products};
-  return step_of("int8 linear", state, binder.quantized().linear);
+  return step_of("int8 linear", bytes, state, binder.quantized().linear);
 }
 
 }  // namespace

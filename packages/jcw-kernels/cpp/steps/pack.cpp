@@ -106,8 +106,6 @@ Packed pack_sparse(const Unit& unit, int blocks, const Address& address) {
 
 namespace {
 
-constexpr std::size_t kLine = 64;  // of a cache; loads of vectors that cross its end took half as long again
-
 // Bytes of weights that kernels may load for a product of one channel.
 constexpr std::size_t kWeightsRead = 16;
 
@@ -173,11 +171,6 @@ void append_first(const Unit& unit, const Entries& entries, int offset, std::vec
 
 }  // namespace
 
-std::byte* PackedNumbers::lines() {
-  const auto past = reinterpret_cast<std::uintptr_t>(weights.data()) % kLine;
-  return weights.data() + (past ? kLine - past : 0);
-}
-
 PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address) {
   PackedNumbers packed = pack_outputs(unit);
   const auto inputs = static_cast<std::size_t>(kernels.inputs);
@@ -201,11 +194,11 @@ PackedNumbers pack_quantized_linear(const Unit& unit, const QuantizedKernels& ke
   packed.products = whole(divide_up(unit.in.size(), std::int64_t{kernels.factors}));
   const auto factors = static_cast<std::size_t>(kernels.factors), inputs = static_cast<std::size_t>(packed.products) * factors;
   const std::size_t group_size = kGroup * inputs;
-  packed.weights.resize(static_cast<std::size_t>(packed.groups) * group_size + kLine);
+  packed.weights.resize(static_cast<std::size_t>(packed.groups) * group_size);
   for (int group = 0; group < packed.groups; ++group) {
     const Entries entries = entries_of(unit, group, address);
     append_first(unit, entries, kernels.offset, packed.first);
-    std::byte* const to = packed.lines() + static_cast<std::size_t>(group) * group_size;
+    std::byte* const to = packed.weights.data() + static_cast<std::size_t>(group) * group_size;
     for (std::size_t i = 0; i < entries.offsets.size(); ++i) {
       const auto input = static_cast<std::size_t>(entries.offsets[i]);
       for (std::size_t r = 0; r < kGroup; ++r)

@@ -27,8 +27,6 @@ struct Packed {
   int groups = 0, blocks = 1;
 
   double bytes() const { return static_cast<double>((offsets.size() + weights.size()) * 4 + halves.size() * sizeof(Half)); }
-  // Weights as their kernels take them.
-  const void* pixels() const { return halves.empty() ? static_cast<const void*>(weights.data()) : halves.data(); }
   void narrow();
 };
 
@@ -50,7 +48,6 @@ struct PackedNumbers {
   int products = 0;  // of each channel of a depthwise convolution, of each group of a linear layer
 
   double bytes() const { return static_cast<double>(offsets.size() * sizeof(std::int32_t) + weights.size()); }
-  std::byte* lines();  // of a linear layer's weights, where its first cache line begins
 };
 
 PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address);

@@ -96,17 +96,17 @@ Step make_quantized(const Binder& binder, const Operation& o) {
   state->pixel_blocks = layout.blocks();
   state->row = layout.row;
   state->kernel = kernels.convolve;
-  const PackedNumbers& packed = state->packed;
-  state->call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), packed.bias.data());
-  state->call.in = binder.view(o.reads[0]).data;
-  state->call.offsets = packed.offsets.data();
-  state->call.weights = packed.weights.data();
-  state->call.starts = packed.starts.data();
-  state->call.first = packed.first.data();
-  state->call.target.scales = packed.scales.data();
+  PackedNumbers& packed = state->packed;
   Step step;
   step.kernel = "int8";
   step.bytes = packed.bytes();
+  state->call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), packed.bias.data());
+  state->call.in = binder.view(o.reads[0]).data;
+  state->call.offsets = binder.keep(packed.offsets);
+  state->call.weights = binder.keep(packed.weights);
+  state->call.starts = packed.starts.data();
+  state->call.first = packed.first.data();
+  state->call.target.scales = packed.scales.data();
   step.run = [state](int part, int parts) { state->run(part, parts); };
   step.groupwise = {packed.groups, kGroup,
                     [state](void* out, std::ptrdiff_t plane, Range rows, Range groups) { state->compute(out, plane, rows, groups); }};
@@ -122,7 +122,7 @@ Step make_quantized_windowed(const Binder& binder, const Operation& o) {
   const bool by_two = o.access == Access::by_two, numbers = !by_two && only_numbers(binder, o);
   auto state = std::make_shared<WindowedState>();
   state->packed = pack_quantized_windowed(unit, kernels, by_two ? within_rows(unit, from) : binder.address(o, from));
-  const PackedNumbers& packed = state->packed;
+  PackedNumbers& packed = state->packed;
   const auto planes = static_cast<std::int64_t>(o.phases.size());
   if (by_two)
     check_rows(unit, from, kernels.inputs * binder.kernels().tuning.width);
@@ -130,22 +130,22 @@ Step make_quantized_windowed(const Binder& binder, const Operation& o) {
     for (const int channel : {0, unit.out.channels - 1}) binder.check_reach(o, packed.offsets, channel * planes);
   state->mask = binder.mask(layout);
   if (numbers) state->keep = kept_bytes(*state->mask, kernels.pixel_bytes);
+  Step step;
+  step.kernel = "int8 depthwise";
+  step.bytes = packed.bytes();
   QuantizedWindowed& call = state->call;
   call.target = binder.target(o, layout, unit.out.channels, state->mask->data(), packed.bias.data());
   call.target.scales = packed.scales.data();
   call.in = in.data;
   call.in_plane = in.plane * static_cast<std::ptrdiff_t>(planes);
   call.offsets = packed.offsets.data();
-  call.weights = packed.weights.data();
+  call.weights = binder.keep(packed.weights);
   call.first = packed.first.data();
   call.keep = state->keep.data();
   call.products = packed.products;
   call.in_row = in.row;
   call.out_row = static_cast<std::ptrdiff_t>(layout.row);
   call.width = layout.width;
-  Step step;
-  step.kernel = "int8 depthwise";
-  step.bytes = packed.bytes();
   const auto kernel = by_two ? kernels.windowed_by_two : numbers ? kernels.windowed_numbers : kernels.windowed;
   step.run = [state, kernel, extent = by_two ? layout.height : layout.blocks(), channels = unit.out.channels](int part, int parts) {
     const Range own = slice(channels, part, parts);

@@ -61,10 +61,13 @@ Step make_rows(const Binder& binder, const Operation& o) {
     state->bands->check_reach(unit, state->packed.offsets);
   else
     binder.check_reach(o, state->packed.offsets, 0);
+  Step step;
+  step.kernel = "rows";
+  step.bytes = state->packed.bytes();
   state->call = {binder.target(o, layout, unit.out.channels, nullptr, state->packed.bias.data()),
                  state->bands ? nullptr : static_cast<const float*>(binder.view(o.reads[0]).data),
-                 state->packed.offsets.data(),
-                 state->packed.weights.data(),
+                 binder.keep(state->packed.offsets),
+                 binder.keep(state->packed.weights),
                  static_cast<std::ptrdiff_t>(in.row),
                  state->packed.starts[1],
                  layout.width};
@@ -72,9 +75,6 @@ Step make_rows(const Binder& binder, const Operation& o) {
   state->height = layout.height;
   const double row_bytes = sizeof(float) * static_cast<double>(in.row) * in.planes;
   state->band_rows = std::max(1, static_cast<int>(kBandShare * second_level_cache() / row_bytes));
-  Step step;
-  step.kernel = "rows";
-  step.bytes = state->packed.bytes();
   step.leaves_ends = true;
   step.run = [state](int part, int parts) { state->run(part, parts); };
   return step;

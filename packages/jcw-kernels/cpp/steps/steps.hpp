@@ -38,12 +38,13 @@ struct Bound {
   const MemoryPlan* plan;
   float* memory;
   Scratch* scratch;
+  Store* store;
   const float* const* image;  // where the caller's image is at the time of the call
   const Kernels* kernels;
   const QuantizedKernels* quantized;
 };
 
-// One step per operation, in order. The steps keep their packed weights; `bound` must outlive them.
+// One step per operation, in order. `bound` must outlive them.
 std::vector<Step> make_steps(const Bound& bound);
 
 }  // namespace jcw

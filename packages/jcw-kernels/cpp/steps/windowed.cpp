@@ -89,7 +89,7 @@ std::shared_ptr<State> make_state(const Binder& binder, const Operation& o, cons
     call.target.scales = state->scales.data();
   }
   call.offsets = state->offsets.data();
-  call.weights = state->weights.data();
+  call.weights = binder.keep(state->weights);
   call.maximum = unit.op == Op::max_pool;
   call.in_row = static_cast<std::ptrdiff_t>(in.row);
   call.out_row = static_cast<std::ptrdiff_t>(layout.row);

@@ -41,6 +41,7 @@ struct State {
   Packed packed;
   std::vector<float> no_bias;
   std::vector<std::uint32_t> mask;
+  const float* weights = nullptr;
   Winograd call{};
   Convolution products{};
   const Kernels* kernels = nullptr;
@@ -74,7 +75,7 @@ struct State {
     for (int p = 0; p < kPoints; ++p) {
       convolution.in = points + p * call.point;
       convolution.target.out = points + half() + p * call.point;
-      convolution.weights = packed.weights.data() + std::int64_t{p} * packed.groups * inputs * group_channels;
+      convolution.weights = weights + std::int64_t{p} * packed.groups * inputs * group_channels;
       convolve(convolution, 0, blocks, 0, groups.size());
     }
   }
@@ -132,14 +133,15 @@ void bind(State& state, const Binder& binder, const Operation& o) {
 }
 
 // The sums over input channels, as a dense 1 x 1 convolution from points to products.
-void bind_products(State& state) {
+void bind_products(State& state, const Binder& binder) {
   state.no_bias.resize(state.packed.bias.size(), 0.0f);
   state.mask.resize(static_cast<std::size_t>((state.band_blocks + 1) * kBlock), ~0u);
   Convolution& products = state.products;
   products.target.bias = state.no_bias.data();
   products.target.mask = state.mask.data();
   products.target.out_plane = state.call.plane;
-  products.offsets = state.packed.offsets.data();
+  state.weights = binder.keep(state.packed.weights);
+  products.offsets = binder.keep(state.packed.offsets);
   products.starts = state.packed.starts.data();
   products.dense_starts = state.packed.dense_starts.data();
   products.groups = state.packed.groups;
@@ -171,10 +173,10 @@ Step make_winograd(const Binder& binder, const Operation& o) {
   state->packed = pack_winograd(unit, state->group_channels, input_blocks(*state, unit), state->call.plane);
   check_reach(binder, o);
   bind(*state, binder, o);
-  bind_products(*state);
   Step step;
   step.kernel = "winograd";
   step.bytes = state->packed.bytes();
+  bind_products(*state, binder);
   step.leaves_ends = true;
   step.run = [state](int part, int parts) { state->run(part, parts); };
   return step;

@@ -34,6 +34,11 @@ class Engine:
         (tensor, (channels, pixels) float32) of those of them that are written.
         """
 
+    def add_lanes(self, file: bytes) -> None:
+        """
+        Has each thread compute an image of its own where there are many; `file` is that of the constructor.
+        """
+
     def poison(self) -> None:
         """Fill all activations with NaN, for tests."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from jcw_kernels.quantization import Quantization
 
 _GIVE = "give the model.jcw that jcw compress, or a run below its models, has written"
 """What to do about a path at which there is none."""
+_MANY = 2
+"""Images for each thread from which on each takes images of its own."""
 _LEAST_RUNS = 3
 """The fewest of which one may be disturbed."""
 _MOST_RUNS = 1_000_000
@@ -74,7 +77,7 @@ class Program:
 
     Args:
         file: the contents of a ``model.jcw``.
-        threads: threads per image; the result is the same for any number.
+        threads: that work on an image, or on an image each where there are many; the result is the same for any number.
         isa: ``"scalar"``, ``"avx2"``, ``"avx512"`` or ``"neon"``; ``""`` takes what ``JCW_ISA`` names
             or else the best that runs here.
         together: layers whose output only the next one reads may run with it; what is between them then never is in memory
@@ -98,6 +101,7 @@ class Program:
                 f"a model of {len(file)} bytes takes more memory than this machine has"
             ) from None
         self._image: NDArray[np.float32] | None = None
+        self._has_lanes = False
 
     def __repr__(self) -> str:
         threads = count_of(self.threads, "thread")
@@ -152,16 +156,18 @@ class Program:
 
     @property
     def threads(self) -> int:
-        """Threads per image."""
+        """Threads at work."""
         return self._engine.threads
 
     @property
     def memory_bytes(self) -> int:
-        """Size of all activations."""
+        """Size of all activations, those of images that are computed at the same time included."""
         return self._engine.memory_bytes
 
     def run(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Run images one after the other.
+        """Run images one after the other, or each on a thread of its own from twice as many on as there are threads.
+
+        The latter takes memory for the activations of as many images as there are threads, and has the same results.
 
         Args:
             images: (n, channels, height, width) float32, C-contiguous; (n, features) where the input is flat.
@@ -172,7 +178,12 @@ class Program:
         Raises:
             JcwError: another shape, type or memory order.
         """
-        return self._engine.run(self._checked(images))
+        checked = self._checked(images)
+        if len(checked) >= _MANY * self.threads > _MANY and not self._has_lanes:
+            self._has_lanes = True
+            with suppress(DeviceError):  # without the memory, all threads work on one image after the other
+                self._engine.add_lanes(self._file)
+        return self._engine.run(checked)
 
     def observe(
         self, image: NDArray[np.float32], tensors: Sequence[int]
