@@ -18,9 +18,13 @@ def read(name):
     return json.loads((RESULTS / f"{name}.json").read_text())
 
 
-def networks():
-    for one in read("networks")["runs"]:
+def networks(name="networks"):
+    for one in read(name)["runs"]:
         yield from filter(None, importlib.import_module("networks_figure").summary(one).splitlines())
+
+
+def batches():
+    yield from networks("batches")
 
 
 def wasm():
@@ -76,7 +80,7 @@ def training():
     )
 
 
-@pytest.mark.parametrize("rows", [networks, wasm, threads, layers, arm_model, latency, selection, training])
+@pytest.mark.parametrize("rows", [networks, batches, wasm, threads, layers, arm_model, latency, selection, training])
 def test_the_page_has_every_row(rows):
     expected = list(rows())
     assert expected
