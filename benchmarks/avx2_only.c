@@ -2,16 +2,19 @@
 
    Linux lets the instruction CPUID fault in a thread and those that it starts (man 2 arch_prctl, ARCH_SET_CPUID), where the
    processor can. The fault is answered with what CPUID says, less what came after AVX2 and FMA. Who wants to hear of faults
-   (DeepSparse does) hears of all others. */
+   (DeepSparse does) hears of all others. Who reads /proc/cpuinfo instead (DeepSparse does that, too) finds no flags of these either. */
 
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <cpuid.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -84,6 +87,61 @@ int sigaction(int number, const struct sigaction *wanted, struct sigaction *befo
   if (before) *before = now;
   return 0;
 }
+
+/* By the names of /proc/cpuinfo. */
+static int came_later(const char *flag) {
+  static const char *const later[] = {"avx512", "avx_vnni", "avx_ifma", "avx_ne_convert", "avx10", "amx", "vaes", "vpclmulqdq", "gfni"};
+  for (size_t i = 0; i < sizeof later / sizeof *later; ++i)
+    if (!strncmp(flag, later[i], strlen(later[i]))) return 1;
+  return 0;
+}
+
+/* A file in memory with what /proc/cpuinfo says, less such flags. */
+static FILE *lesser_cpuinfo(void) {
+  static FILE *(*real)(const char *, const char *);
+  if (!real) real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
+  FILE *from = real("/proc/cpuinfo", "r"), *to = fdopen(memfd_create("cpuinfo", 0), "w+");
+  char *line = NULL, *rest = NULL;
+  size_t size = 0;
+  while (from && to && getline(&line, &size, from) > 0) {
+    if (strncmp(line, "flags", 5)) {
+      fputs(line, to);
+      continue;
+    }
+    for (const char *word = strtok_r(line, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest))
+      if (!came_later(word)) fprintf(to, "%s ", word);
+    fputc('\n', to);
+  }
+  free(line);
+  if (from) fclose(from);
+  if (to) rewind(to);
+  return to;
+}
+
+/* In place of the C library's: whoever asks for /proc/cpuinfo gets the other one. */
+#define OPENS(name)                                                         \
+  FILE *name(const char *path, const char *mode) {                          \
+    static FILE *(*real)(const char *, const char *);                       \
+    if (!strcmp(path, "/proc/cpuinfo")) return lesser_cpuinfo();            \
+    if (!real) real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, #name); \
+    return real(path, mode);                                                \
+  }
+OPENS(fopen)
+OPENS(fopen64)
+
+#define OPENS_NUMBER(name)                                                  \
+  int name(const char *path, int flags, ...) {                              \
+    static int (*real)(const char *, int, ...);                             \
+    va_list more;                                                           \
+    va_start(more, flags);                                                  \
+    const mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0; \
+    va_end(more);                                                           \
+    if (!strcmp(path, "/proc/cpuinfo")) return fileno(lesser_cpuinfo());    \
+    if (!real) real = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, #name); \
+    return real(path, flags, mode);                                         \
+  }
+OPENS_NUMBER(open)
+OPENS_NUMBER(open64)
 
 __attribute__((constructor)) static void begin(void) {
   struct sigaction action = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from avx2_only import avx2_only
+from avx2_only import avx2_only, milliseconds_since_avx512
 from harness import Row, command_line, machine, system, versions, write
 from networks_figure import details, draw, summary
 from numpy.typing import NDArray
@@ -104,10 +104,21 @@ def measure(network: Network, args: argparse.Namespace) -> Iterator[Row]:
                 print(f"{network.name}: without {runtime} in {precision}: {worker}", file=sys.stderr)
         try:
             seconds = interleaved(list(workers.values()), args)
+            if args.avx2:
+                for worker in workers.values():
+                    require_avx2(worker)
         finally:
             for worker in workers.values():
                 worker.process.kill()
     yield from rows_of(network, workers, seconds, len(args.cores))
+
+
+def require_avx2(worker: Worker) -> None:
+    """Raise ``RuntimeError`` where a runtime computes with AVX-512 all the same."""
+    visit = 1.0
+    worker.seconds(0, visit)
+    if milliseconds_since_avx512(worker.process.pid) < 1e3 * visit / 2:
+        raise RuntimeError(f"{worker.name} was told that there is no AVX-512, and uses it")
 
 
 def interleaved(workers: Sequence[Worker], args: argparse.Namespace) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ import errno
 import importlib
 import itertools
 import json
+import os
 import platform
 import shutil
 import signal
@@ -16,7 +17,7 @@ import pytest
 from benchmark_files import BENCHMARKS, run
 from programs import need
 
-from jcw_kernels import available_isas
+from jcw_kernels import available_isas, chosen_isa
 
 
 def test_networks(tmp_path):
@@ -88,6 +89,8 @@ from avx2_only import avx2_only
 os.environ |= avx2_only(Path(sys.argv[1]))
 asked = "import jcw_kernels, threading; threading.Thread(target=lambda: print(jcw_kernels.chosen_isa())).start()"
 subprocess.run([sys.executable, "-c", asked], check=True)
+read = "import os; r = open('/proc/cpuinfo').read(), os.popen('cat /proc/cpuinfo').read(); print(*[' avx512' in x for x in r], *[' avx2 ' in x for x in r])"
+subprocess.run([sys.executable, "-c", read], check=True)
 for handler in ("", "import faulthandler; faulthandler.enable(); "):
     fault = handler + "import ctypes; ctypes.string_at(0)"
     done = subprocess.run([sys.executable, "-c", fault], capture_output=True, text=True)
@@ -106,7 +109,42 @@ def test_instructions_after_avx2_can_be_hidden_and_other_faults_stay(tmp_path):
     command = [sys.executable, "-c", SEES_AVX2, str(tmp_path)]
     done = subprocess.run(command, cwd=BENCHMARKS, check=True, capture_output=True, text=True)
     died = str(-signal.SIGSEGV)
-    assert done.stdout.split() == ["avx2", died, "False", died, "True"]
+    flags = ["False", "False", "True", "True"]
+    assert done.stdout.split() == ["avx2", *flags, died, "False", died, "True"]
+
+
+COMPUTES = """
+import time
+import numpy as np
+from avx2_only import milliseconds_since_avx512
+from jcw_core.network.builder import NetworkBuilder
+from jcw_core.network.model import Model
+from jcw_kernels import compile_model
+net = NetworkBuilder("net", (64, 32, 32))
+net.conv("conv", 64, 3)
+network = net.build()
+weights = {name: np.ones(shape, np.float32) for name, shape in network.parameter_shapes.items()}
+program, end = compile_model(Model(network, weights)), time.monotonic() + 1.0
+while time.monotonic() < end:
+    program.run(np.ones((1, 64, 32, 32), np.float32))
+print(milliseconds_since_avx512("self") < 500)
+"""
+
+
+@pytest.mark.skipif(
+    not can_hide_instructions() or not Path("/proc/self/arch_status").is_file() or chosen_isa() != "avx512",
+    reason="Linux says nothing of AVX-512 here",
+)
+def test_who_uses_avx512_is_told_from_who_does_not(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    command = [sys.executable, "-c", COMPUTES]
+    told = []
+    for hidden in ({}, importlib.import_module("avx2_only").avx2_only(tmp_path)):
+        done = subprocess.run(
+            command, cwd=BENCHMARKS, env=os.environ | hidden, check=True, capture_output=True, text=True
+        )
+        told.append(done.stdout.strip())
+    assert told == ["True", "False"]
 
 
 STUB_OF_JCW = """

@@ -80,7 +80,9 @@ def training():
     )
 
 
-@pytest.mark.parametrize("rows", [networks, batches, wasm, threads, layers, arm_model, latency, selection, training])
+@pytest.mark.parametrize(
+    "rows", [networks, batches, wasm, threads, layers, arm_model, latency, selection, training]
+)
 def test_the_page_has_every_row(rows):
     expected = list(rows())
     assert expected
