@@ -66,7 +66,7 @@ class Ablation:
         return Rows(self._out, self._work, self.head, inputs)
 
     def pieces(self) -> Iterator[Piece]:
-        """In the order of their weight for the paper's claims: of a network all searches, then what is trained of them."""
+        """In the order of their weight for the paper's claims: the four variants, what is trained of them, all else."""
         for world in self.worlds:
             name = world.settings.network
             yield Piece(f"{name}-table", partial(self._no_table, world), partial(world.profile, self._quick))
@@ -75,9 +75,13 @@ class Ablation:
             seeds = range(self._seeds)
             for seed in seeds:
                 yield self._supernet(world, seed)
-                yield from self._searches(world, seed)
+                yield self._row_of(world, "dense", partial(self._dense, world), seed)
+                yield from (self._search(world, seed, search) for search in VARIANTS)
             for seed in seeds:
-                yield from self._trainings(world, seed)
+                yield from self._variant_trainings(world, seed)
+            for seed in seeds:
+                yield from (self._search(world, seed, search) for search in (*SPREADS, *OTHERS))
+            yield from self._more_of_one_seed(world)
 
     def _supernet(self, world: World, seed: int) -> Piece:
         path = self._shared(world, seed)
@@ -87,8 +91,7 @@ class Ablation:
             path.touch()
 
         def missing() -> bool:
-            wanted = (*self._searches(world, seed), *self._trainings(world, seed))
-            return not path.is_file() and any(piece.missing() for piece in wanted)
+            return not path.is_file() and any(piece.missing() for piece in self._reading(world, seed))
 
         return Piece(f"{world.settings.network}-{seed}-supernet", missing, made)
 
@@ -97,27 +100,29 @@ class Ablation:
         """Is there when the shared weights are."""
         return world.folder(seed) / f"supernet-{world.settings.supernet.epochs}.done"
 
-    def _searches(self, world: World, seed: int) -> Iterator[Piece]:
-        yield self._row_of(world, "dense", partial(self._dense, world), seed)
-        for search in (*VARIANTS, *SPREADS, *OTHERS):
-            yield self._search(world, seed, search)
+    def _reading(self, world: World, seed: int) -> Iterator[Piece]:
+        """All that needs the shared weights."""
+        yield from (self._search(world, seed, search) for search in (*VARIANTS, *SPREADS, *OTHERS))
+        yield from self._variant_trainings(world, seed)
         if seed == 0:
-            fidelity = self._row_of(world, "fidelity", partial(fidelity_sample, world, seed), seed)
-            yield replace(fidelity, ready=partial(self._can_search, world, seed))
+            yield from self._more_of_one_seed(world)
 
-    def _trainings(self, world: World, seed: int) -> Iterator[Piece]:
-        for piece in self._all_trainings(world, seed):
-            yield replace(piece, ready=self._shared(world, seed).is_file)
-
-    def _all_trainings(self, world: World, seed: int) -> Iterator[Piece]:
-        yield from self._models(world, seed, "dense", Search("dense", ""))
+    def _variant_trainings(self, world: World, seed: int) -> Iterator[Piece]:
+        yield from self._trainings(world, seed, "dense", Search("dense", ""))
         for search in VARIANTS:
-            yield from self._models(world, seed, "search", search)
-        if seed == 0:
-            # Further seeds of these would take as long as all others together.
-            yield from self._models(world, seed, "fidelity", None)
-            for search in OTHERS:
-                yield from self._models(world, seed, "search", search)
+            yield from self._trainings(world, seed, "search", search)
+
+    def _more_of_one_seed(self, world: World) -> Iterator[Piece]:
+        """Further seeds of these would take as long as all others together."""
+        fidelity = self._row_of(world, "fidelity", partial(fidelity_sample, world, 0), 0)
+        yield replace(fidelity, ready=partial(self._can_search, world, 0))
+        yield from self._trainings(world, 0, "fidelity", None)
+        for search in OTHERS:
+            yield from self._trainings(world, 0, "search", search)
+
+    def _trainings(self, world: World, seed: int, kind: str, search: Search | None) -> Iterator[Piece]:
+        for piece in self._models(world, seed, kind, search):
+            yield replace(piece, ready=self._shared(world, seed).is_file)
 
     def _search(self, world: World, seed: int, wanted: Search) -> Piece:
         key = {"kind": "search", "network": world.settings.network, "seed": seed, **_key(wanted)}
