@@ -52,8 +52,9 @@ def test_memory_is_taken_once_there_are_many(rng: np.random.Generator) -> None:
         assert alone < program.memory_bytes <= 3 * alone
 
 
+@pytest.mark.parametrize("error", [DeviceError, MemoryError])
 def test_without_the_memory_images_follow_one_another(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    error: type[Exception], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = compile_model(MODEL, threads=2)
     images, engine, asked = images_of(program, 9, rng), program._engine, []
@@ -65,7 +66,7 @@ def test_without_the_memory_images_follow_one_another(
 
         def add_lanes(self, file: bytes) -> None:
             asked.append(len(file))
-            raise DeviceError("no memory")
+            raise error("no memory")
 
     monkeypatch.setattr(program, "_engine", Engine())
     for _ in range(2):
