@@ -181,7 +181,8 @@ class Program:
         checked = self._checked(images)
         if len(checked) >= _MANY * self.threads > _MANY and not self._has_lanes:
             self._has_lanes = True
-            with suppress(DeviceError, MemoryError):  # without the memory, all threads work on one image after the other
+            # Without the memory all threads work on one image after the other.
+            with suppress(DeviceError, MemoryError):
                 self._engine.add_lanes(self._file)
         return self._engine.run(checked)
 
