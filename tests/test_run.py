@@ -173,7 +173,7 @@ def test_the_order_of_the_estimates_is_compared_with_that_of_trained_networks(
     assert (found["networks"], found["epochs"], found["objective"]) == (5, 3, "error")
     low, high = found["interval"]
     assert -1 <= low <= high <= 1
-    again = jcw("run", "recipe.toml", cwd=workspace)
+    again = jcw("run", "recipe.toml", "--runs", "undisturbed", cwd=workspace)
     assert again.returncode == 0, again.stderr
     assert again.stderr.count("finished before") == 7
     assert json.loads((finished / "report.json").read_text())["rank_fidelity"]["points"] == found["points"]
@@ -199,7 +199,12 @@ def test_the_report_keeps_its_contract(measured: Path) -> None:
     assert {"generations", "population", "evaluated", "hypervolume"} <= report["search"].keys()
     # Those cut in one way alone may all be slower than the front, by latencies of this machine.
     assert {"both"} <= set(report["uniform"]) <= {"channels", "weights", "both"}
-    assert report["phases"]["models"].keys() == report["admm"].keys() | {"baseline"}
+    assert report["phases"]["models"].keys() == {"baseline", *(model["id"] for model in report["models"])}
+    # Latencies of this machine may favour a model of narrow layers that keep all their weights, which ADMM has nothing to do with.
+    pruned = {
+        m["id"] for m in report["models"] if min(m["architecture"]["densities"].values(), default=1) < 1
+    }
+    assert report.get("admm", {}).keys() == pruned
     assert (report["network"], report["dataset"]) == ("resnet18", "image_folder")
     # As many as were asked for, unless latencies of this machine leave fewer that are best for theirs.
     front = json.loads((measured / "front.json").read_text())["models"]
