@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -19,6 +21,12 @@ def is_plain_name(value: Any) -> bool:
 def is_path_inside(value: Any) -> bool:
     """True for a path that leads from a folder to a place below it, as files of a run name each other."""
     return is_text(value) and all(map(is_plain_name, value.split("/")))
+
+
+def or_nearest(name: str, names: Iterable[str]) -> str:
+    """The end of an error about a name that is not there: the nearest of those that are, or ``""``."""
+    near = get_close_matches(name, list(names), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def printable(text: str) -> str:

@@ -101,7 +101,7 @@ class Program:
                 f"a model of {len(file)} bytes takes more memory than this machine has"
             ) from None
         self._image: NDArray[np.float32] | None = None
-        self._has_lanes = False
+        self._asked_for_lanes = False
 
     def __repr__(self) -> str:
         threads = count_of(self.threads, "thread")
@@ -179,8 +179,8 @@ class Program:
             JcwError: another shape, type or memory order.
         """
         checked = self._checked(images)
-        if len(checked) >= _MANY * self.threads > _MANY and not self._has_lanes:
-            self._has_lanes = True
+        if len(checked) >= _MANY * self.threads > _MANY and not self._asked_for_lanes:
+            self._asked_for_lanes = True
             # Without the memory all threads work on one image after the other.
             with suppress(DeviceError, MemoryError):
                 self._engine.add_lanes(self._file)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -13,6 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from jcw_core.errors import FormatError
+from jcw_core.formats.torch_import.ending import ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def export(module: nn.Module, example: Tensor, name: str, ends: Sequence[str] = 
     training = {part: part.training for part in module.modules()}
     module.eval()
     try:
-        with torch.no_grad(), _ending(module, ends, name):
+        with torch.no_grad(), ending(module, ends, name):
             outputs = module(example)
             # Hooks and what they raise are Python's own affair, which the strict mode of older versions does not follow.
             read = partial(torch.export.export, strict=False) if ends else torch.export.export
@@ -96,64 +95,6 @@ def export(module: nn.Module, example: Tensor, name: str, ends: Sequence[str] = 
         raise FormatError(f"{name}: returns a {found}, expected tensors of one image; wrap it")
     joined = torch.cat([leaf.detach().flatten(1) for leaf in leaves], 1)
     return _exported(program, module, [name for name, _ in returned], joined, example)
-
-
-class _Ended(Exception):  # noqa: N818  no error: all that was asked for is there
-    """What runs after the last module that is asked for is left out."""
-
-
-@contextmanager
-def _ending(module: nn.Module, ends: Sequence[str], name: str) -> Iterator[None]:
-    """Have a module return, by their names, what the modules ``ends`` return when they are first called, and stop there."""
-    if not ends:
-        yield
-        return
-    parts = {path: part for path, part in module.named_modules() if path}
-    for path in ends:
-        if path not in parts:
-            near = get_close_matches(path, parts, n=1)
-            instead = f"; did you mean {near[0]!r}?" if near else ""
-            raise FormatError(f"{name}: has no module {path!r:.80} to end with{instead}")
-    found: dict[str, Any] = {}
-    forward, call = module.forward, nn.Module.__call__
-
-    def ended(*inputs: Any) -> dict[str, Any]:
-        found.clear()
-        # While it exports, torch keeps a list of the modules that it is in, which one that is left by an exception stays on.
-        traced = nn.Module.__call__
-        nn.Module.__call__ = call  # type: ignore[method-assign]
-        try:
-            with suppress(_Ended):
-                forward(*inputs)
-        finally:
-            nn.Module.__call__ = traced  # type: ignore[method-assign]
-        uncalled = [path for path in ends if path not in found]
-        if uncalled:
-            raise FormatError(f"{name}: does not call its module {uncalled[0]!r:.80}")
-        return {path: found[path] for path in ends}
-
-    hooks = [parts[path].register_forward_hook(_noting(path, found, len(ends))) for path in ends]
-    own = module.__dict__.get("forward")
-    module.forward = ended
-    try:
-        yield
-    finally:
-        del module.forward
-        if own is not None:
-            module.forward = own
-        for hook in hooks:
-            hook.remove()
-
-
-def _noting(path: str, found: dict[str, Any], wanted: int) -> Callable[..., None]:
-    """A hook that notes what a module returns, and ends when as many as are wanted are there."""
-
-    def hook(part: nn.Module, inputs: Any, output: Any) -> None:
-        found.setdefault(path, output)
-        if len(found) == wanted:
-            raise _Ended
-
-    return hook
 
 
 def _leaves(outputs: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,6 @@ import importlib
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 
 import torch
@@ -15,6 +14,7 @@ from torch import nn
 from jcw_core.errors import FormatError
 from jcw_core.formats.torch_import.module import from_module
 from jcw_core.formats.weights_file import check_fit, read_weights
+from jcw_core.names import or_nearest
 from jcw_core.network.model import Model
 
 
@@ -73,7 +73,7 @@ def _made(name: str, folder: Path) -> nn.Module:
             raise FormatError(f"{name} cannot be called ({reason:.200})") from None
     if not hasattr(module, function):
         public = [found for found in vars(module) if not found.startswith("_")]
-        raise FormatError(f"{name}: the module {path!r} has no {function!r}{_instead(function, public)}")
+        raise FormatError(f"{name}: the module {path!r} has no {function!r}{or_nearest(function, public)}")
     if not isinstance(made, nn.Module):
         raise FormatError(f"{name} returns a {type(made).__name__}, expected a torch.nn.Module")
     return made
@@ -82,12 +82,7 @@ def _made(name: str, folder: Path) -> nn.Module:
 def _no_module(path: str, folder: Path) -> str:
     """What to say of a module that is not there."""
     place = folder.resolve()
-    return f"no module {path!r} in {place} or among the installed ones{_instead(path, [f.stem for f in place.glob('*.py')])}"
-
-
-def _instead(name: str, names: Sequence[str]) -> str:
-    near = get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f"no module {path!r} in {place} or among the installed ones{or_nearest(path, [f.stem for f in place.glob('*.py')])}"
 
 
 def _load(module: nn.Module, path: Path, name: str) -> None:
