@@ -124,10 +124,12 @@ net = NetworkBuilder("net", (64, 32, 32))
 net.conv("conv", 64, 3)
 network = net.build()
 weights = {name: np.ones(shape, np.float32) for name, shape in network.parameter_shapes.items()}
-program, end = compile_model(Model(network, weights)), time.monotonic() + 1.0
-while time.monotonic() < end:
+program, begin, used = compile_model(Model(network, weights)), time.monotonic(), False
+while not used and time.monotonic() < begin + 3:
     program.run(np.ones((1, 64, 32, 32), np.float32))
-print(milliseconds_since_avx512("self") < 500)
+    # Linux looks when another process takes its turn; what was loaded before may have used them.
+    used = time.monotonic() > begin + 1 and milliseconds_since_avx512("self") < 500
+print(used)
 """
 
 

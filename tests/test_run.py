@@ -111,8 +111,8 @@ def test_a_run_that_is_interrupted_in_every_stage_ends_the_same(
         ("supernet", 0.5),
         ("search", 0.3),
         ("search", 0.9),
+        ("retrain", 0.5),
         ("retrain", 1.0),
-        ("retrain", 2.0),
     ):
         interrupt(root, stage, seconds, kind)
     done = jcw("run", "recipe.toml", cwd=root)
@@ -127,13 +127,13 @@ def interrupt(root: Path, stage: str, seconds: float, kind: signal.Signals) -> N
         process = start("run", "recipe.toml", cwd=root, stderr=stderr)
     wait_for(process, lambda: f"] {stage}" in log.read_text())
     time.sleep(seconds)
-    over = process.poll() == 0
     process.send_signal(kind)
     process.communicate(timeout=60)
     errors = log.read_text()
+    if "] report done" in errors:
+        return  # The signal came too late to interrupt anything; while Python closes, it ends in any way.
     assert "Traceback" not in errors
-    ends = {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 130}
-    assert process.returncode == (0 if over else ends[kind]), errors
+    assert process.returncode == {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 130}[kind], errors
     if process.returncode == 130:
         assert errors.endswith("jcw: interrupted; the same command continues from runs/recipe\n")
 
