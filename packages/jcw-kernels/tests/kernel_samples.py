@@ -112,6 +112,7 @@ PROBLEMS = [
     LayerProblem("conv2d", 64, 10, 9, 64, (3, 3), (1, 1), (1, 1), density=0.1),
     LayerProblem("conv2d", 8, 10, 9, 12, (3, 3), (1, 1), (1, 1), density=0.0),
     LayerProblem("conv2d", 8, 10, 9, 8, (5, 5), (1, 1), (2, 2), groups=8, activation="hardswish"),
+    LayerProblem("conv2d", 8, 10, 9, 8, (7, 7), (1, 1), (3, 3), groups=8, residual=True),
     LayerProblem("conv2d", 8, 10, 9, 8, (3, 3), (1, 1), (1, 1), groups=2),
     LayerProblem("conv2d", 8, 1, 1, 8, activation="sigmoid"),
     LayerProblem("conv2d", 32, 8, 8, 1, (3, 3), (1, 1), (1, 1), density=0.1),

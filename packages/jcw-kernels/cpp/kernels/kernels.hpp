@@ -264,9 +264,10 @@ struct Kernels {
   void (*winograd_points)(const Winograd&, float* points, int tile_begin, int tile_end, int channel_begin, int channel_end);
   void (*winograd_outputs)(const Winograd&, const float* products, int tile_begin, int tile_end, int channel_begin, int channel_end);
   void (*windowed)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
-  // Square windows of 3 and 5, all taps: depthwise at stride 1; depthwise and pooling at stride 2.
+  // Square windows of 3, 5 and 7, all taps: depthwise at stride 1; depthwise and pooling at stride 2.
   void (*windowed_3)(const Windowed&, int row_begin, int row_end, int channel_begin, int channel_end);
   void (*windowed_5)(const Windowed&, int row_begin, int row_end, int channel_begin, int channel_end);
+  void (*windowed_7)(const Windowed&, int row_begin, int row_end, int channel_begin, int channel_end);
   void (*windowed_3_by_two)(const Windowed&, int row_begin, int row_end, int channel_begin, int channel_end);
   void (*windowed_5_by_two)(const Windowed&, int row_begin, int row_end, int channel_begin, int channel_end);
   void (*linear)(const Linear&, int group_begin, int group_end);

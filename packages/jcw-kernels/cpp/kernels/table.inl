@@ -45,6 +45,7 @@ constexpr jcw::Kernels common_table() {
       .windowed = windowed,
       .windowed_3 = windowed_square<3>,
       .windowed_5 = windowed_square<5>,
+      .windowed_7 = windowed_square<7>,
       .windowed_3_by_two = windowed_by_two<3>,
       .windowed_5_by_two = windowed_by_two<5>,
       .linear = linear,

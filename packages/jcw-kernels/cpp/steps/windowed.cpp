@@ -33,10 +33,11 @@ Kernel shaped_kernel(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const Kernels& kernels = binder.kernels();
   if (unit.dilation != Pair{1, 1}) return nullptr;
-  const bool three = unit.kernel == Pair{3, 3}, five = unit.kernel == Pair{5, 5};
+  const bool three = unit.kernel == Pair{3, 3};
   if (o.access == Access::by_two) return three ? kernels.windowed_3_by_two : kernels.windowed_5_by_two;
-  if (o.access == Access::flat && unit.weighted()) return three ? kernels.windowed_3 : five ? kernels.windowed_5 : nullptr;
-  return nullptr;
+  if (o.access != Access::flat || !unit.weighted()) return nullptr;
+  if (three) return kernels.windowed_3;
+  return unit.kernel == Pair{5, 5} ? kernels.windowed_5 : unit.kernel == Pair{7, 7} ? kernels.windowed_7 : nullptr;
 }
 
 // Throws std::logic_error unless all that such a kernel reads of planes that lie as `in` says is in their memory.
