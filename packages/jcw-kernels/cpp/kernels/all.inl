@@ -5,6 +5,7 @@
 #include "convolve_rows.inl"
 #include "quantized_table.inl"
 #include "winograd.inl"
+#include "winograd_rows.inl"
 
 namespace {
 
@@ -19,6 +20,8 @@ constexpr jcw::Kernels whole_table() {
   table.convolve_rows = rows_kernel();
   table.winograd_points = winograd_points;
   table.winograd_outputs = winograd_outputs;
+  table.winograd_row_points = winograd_row_points;
+  table.winograd_row_outputs = winograd_row_outputs;
   table.quantized = &kQuantized<Isa::Dot>;
   return table;
 }

@@ -120,6 +120,24 @@ struct Winograd {
   int tiles_per_row;
 };
 
+// Rows of a window of 7 columns at a stride of two, as points of tiles of two adjacent outputs. Points lie as [9 points][row][tile],
+// `point` floats and `tiles` tiles apart.
+struct RowPoints {
+  const float* even;  // under the taps 0, 2, 4 and 6 of the first row: every second column of the input
+  const float* odd;   // under the taps 1, 3 and 5
+  float* points;
+  std::ptrdiff_t in_row, point;
+  int tiles;  // of a row
+};
+
+// What becomes of them. Products lie as [5 points][channel][row][tile].
+struct RowProducts {
+  Target target;  // mask unused
+  const float* products;
+  std::ptrdiff_t out_row, plane, point;
+  int width, tiles;  // of a row of the output
+};
+
 // Depthwise convolution and max pooling: one plane in, one plane out, the same taps in every plane.
 // Weights are channels x taps; taps that only meet padding are left out where offsets are used.
 struct Windowed {
@@ -263,6 +281,9 @@ struct Kernels {
   // Input planes to the points of the tiles [tile_begin, tile_end), and products of points to outputs. Only of floats.
   void (*winograd_points)(const Winograd&, float* points, int tile_begin, int tile_end, int channel_begin, int channel_end);
   void (*winograd_outputs)(const Winograd&, const float* products, int tile_begin, int tile_end, int channel_begin, int channel_end);
+  // Likewise for rows of windows; products lie from the first row and channel of the ranges on.
+  void (*winograd_row_points)(const RowPoints&, int rows);
+  void (*winograd_row_outputs)(const RowProducts&, int row_begin, int row_end, int channel_begin, int channel_end);
   void (*windowed)(const Windowed&, int block_begin, int block_end, int channel_begin, int channel_end);
   // Square windows of 3, 5 and 7, all taps: depthwise at stride 1; depthwise and pooling at stride 2.
   void (*windowed_3)(const Windowed&, int row_begin, int row_end, int channel_begin, int channel_end);

@@ -42,6 +42,8 @@ constexpr jcw::Kernels common_table() {
       .convolve_rows = nullptr,
       .winograd_points = nullptr,
       .winograd_outputs = nullptr,
+      .winograd_row_points = nullptr,
+      .winograd_row_outputs = nullptr,
       .windowed = windowed,
       .windowed_3 = windowed_square<3>,
       .windowed_5 = windowed_square<5>,

@@ -115,19 +115,17 @@ struct OutputTiles {
   }
 };
 
-JCW_INLINE void store_outputs(const OutputTiles& tiles, const Target& to, int channel, std::ptrdiff_t pixel,
-                              std::ptrdiff_t row, int rows, int count) {
-  for (int y = 0; y < rows; ++y, pixel += row) {
-    vec low, high;
-    Isa::interleave(tiles.sum[y][0], tiles.sum[y][1], low, high);
-    if (to.residual) {
-      const float* residual = elements(to.residual) + channel * to.residual_plane + pixel;
-      low = low + Isa::load(residual);
-      high = high + Isa::load(residual + Isa::width);
-    }
-    store_first(elements(to.out) + channel * to.out_plane + pixel, count, completed(low, to.activation),
-                completed(high, to.activation));
+// The first `count` pixels from `pixel` on, of which every second is `odd`.
+JCW_INLINE void store_pixels(vec even, vec odd, const Target& to, int channel, std::ptrdiff_t pixel, int count) {
+  vec low, high;
+  Isa::interleave(even, odd, low, high);
+  if (to.residual) {
+    const float* residual = elements(to.residual) + channel * to.residual_plane + pixel;
+    low = low + Isa::load(residual);
+    high = high + Isa::load(residual + Isa::width);
   }
+  store_first(elements(to.out) + channel * to.out_plane + pixel, count, completed(low, to.activation),
+              completed(high, to.activation));
 }
 
 // Only real pixels are written, because the next row may be another thread's. The last vector of a row overlaps the
@@ -143,7 +141,8 @@ void winograd_outputs(const Winograd& conv, const float* products, int tile_begi
         const int at = t && t + Isa::width > count ? count - Isa::width : t;
         const int x = 2 * (column + at), pixels = smaller(2 * (count - at), conv.width - x);
         const OutputTiles tiles(in + offset + at, conv.point, bias);
-        store_outputs(tiles, conv.target, channel, 2 * row * conv.out_row + x, conv.out_row, rows, pixels);
+        for (int y = 0; y < rows; ++y)
+          store_pixels(tiles.sum[y][0], tiles.sum[y][1], conv.target, channel, (2 * row + y) * conv.out_row + x, pixels);
       }
     });
   }

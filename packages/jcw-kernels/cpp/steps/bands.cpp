@@ -110,10 +110,11 @@ const void* Bands::split(Range rows, int part) const {
   return after(out, -(rows.begin + call.low) * row_, pixel_bytes_);
 }
 
-void Bands::check_reach(const Unit& unit, const std::vector<std::int32_t>& offsets) const {
+void Bands::check_reach(const Unit& unit, const std::vector<std::int32_t>& offsets, std::int64_t columns) const {
+  const std::int64_t pixels = std::max(pixels_, (rows_ - 1) * row_ + columns);
   for (const std::int32_t offset : offsets) {
     const std::int64_t first = layout_.lead() + offset - call_.low * row_;
-    if (first < 0 || first + pixels_ > layout_.floats())
+    if (first < 0 || first + pixels > layout_.floats())
       throw std::logic_error("unit " + unit.name + " reads out of bounds");
   }
 }

@@ -25,8 +25,8 @@ class Bands {
   // Of the phases of the largest band.
   const Layout& layout() const { return layout_; }
 
-  // Throws std::logic_error unless every pixel that the offsets reach lies in the scratch memory.
-  void check_reach(const Unit& unit, const std::vector<std::int32_t>& offsets) const;
+  // Throws std::logic_error unless every pixel that the offsets reach lies in the scratch memory, and `columns` of each row.
+  void check_reach(const Unit& unit, const std::vector<std::int32_t>& offsets, std::int64_t columns = 0) const;
 
   // Calls body(band, in) for bands of `blocks` in order: `in` is where kernels take output pixel 0 to meet its input.
   template <class Body>

@@ -122,6 +122,9 @@ Step make_tiled_convolution(const Binder& binder, const Operation& o);  // with 
 // environment variable JCW_WINOGRAD is neither "always" nor "never".
 bool winograd_pays(const Binder& binder, const Operation& o, double density);
 Step make_winograd(const Binder& binder, const Operation& o);  // without density and macs
+// The same for windows of 7 x 7 with a stride of two.
+bool winograd_rows_pays(const Binder& binder, const Operation& o, double density);
+Step make_winograd_rows(const Binder& binder, const Operation& o);  // without density and macs
 // What make_rows would take of the time of the dense tile.
 double rows_cost(const Binder& binder, const Operation& o);
 Step make_rows(const Binder& binder, const Operation& o);  // without density and macs

@@ -113,6 +113,7 @@ Step make_form(const Binder& binder, const Operation& o, double density) {
   if (binder.in_numbers(o)) return make_quantized(binder, o);
   if (unit.quantized() || o.numbers >= 0) return make_tiles(binder, o, dense_pays(unit, kernels, density));
   if (winograd_pays(binder, o, density)) return make_winograd(binder, o);
+  if (winograd_rows_pays(binder, o, density)) return make_winograd_rows(binder, o);
   const double cost = rows_cost(binder, o);
   if (cost < 1 && density >= kRowsMargin * cost * break_even(unit, kernels)) return make_rows(binder, o);
   return make_tiles(binder, o, dense_pays(unit, kernels, density));

@@ -326,6 +326,50 @@ Packed pack_winograd(const Unit& unit, int channels, int blocks, std::int64_t pl
   return packed;
 }
 
+namespace {
+
+// G g of the four even taps of a row, then H h of the three odd ones.
+std::array<double, 9> row_points(const Unit& unit, int out, int in, int tap_y) {
+  double w[7];
+  for (int x = 0; x < 7; ++x) w[x] = weight(unit, out, in, tap_y * 7 + x);
+  const double ends = w[0] + w[4], others = w[2] + w[6], outer = w[1] + w[5];
+  return {w[0] / 2, -(ends + others) / 2, (others - ends) / 6, (w[0] + 2 * w[2] + 4 * w[4] + 8 * w[6]) / 6, w[6],
+          w[1],     (outer + w[3]) / 2,   (outer - w[3]) / 2,  w[5]};
+}
+
+// Points of even and of odd columns that each product sums.
+const std::vector<std::vector<int>> kRowProducts = {{0, 5}, {1, 6}, {2, 7}, {3}, {4, 8}};
+
+}  // namespace
+
+Packed pack_winograd_rows(const Unit& unit, int channels, const PointAddress& address) {
+  Packed packed;
+  packed.groups = groups_of(unit, channels);
+  packed.bias = padded_bias(unit, channels);
+  std::size_t entries = 0;
+  for (const std::vector<int>& points : kRowProducts) {
+    packed.dense_starts.push_back(static_cast<std::int32_t>(packed.offsets.size()));
+    for (int in = 0; in < unit.in.channels; ++in)
+      for (int y = 0; y < unit.kernel.y; ++y)
+        for (const int point : points) packed.offsets.push_back(address(point, in, y));
+    for (int group = 0; group < packed.groups; ++group) {
+      packed.starts.push_back(static_cast<std::int32_t>(entries));
+      for (int in = 0; in < unit.in.channels; ++in)
+        for (int y = 0; y < unit.kernel.y; ++y)
+          for (const int point : points) {
+            for (int r = 0; r < channels; ++r) {
+              const double value = row_points(unit, group * channels + r, in, y)[static_cast<std::size_t>(point)];
+              packed.weights.push_back(static_cast<float>(value));
+            }
+            ++entries;
+          }
+    }
+  }
+  packed.starts.push_back(static_cast<std::int32_t>(entries));
+  close(packed);
+  return packed;
+}
+
 double density(const Unit& unit) {
   float group[kGroup];
   std::int64_t kept = 0, all = 0;

@@ -21,7 +21,7 @@ struct Groupwise {
 
 struct Step {
   int unit = 0;
-  std::string kernel;    // what a profile calls it: "sparse", "dense", "rows", "winograd", "int8", ...
+  std::string kernel;    // what a profile calls it: "sparse", "dense", "rows", "winograd", "winograd rows", "int8", ...
   double density = 1.0;  // share of weight groups kept
   double macs = 0.0;     // multiply-accumulates on kept weights
   double bytes = 0.0;    // activations and weights read and written, each once

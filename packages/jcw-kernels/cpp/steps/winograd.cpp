@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "steps/binder.hpp"
 #include "base/caches.hpp"
 #include "base/error.hpp"
+#include "steps/winograd.hpp"
 
 namespace jcw {
 namespace {
@@ -84,10 +84,9 @@ struct State {
 // Bands of tiles and, within them, of output channels.
 void plan_bands(State& state, const Unit& unit) {
   const Kernels& kernels = *state.kernels;
-  // A dense tile of less than a block would read the weights more often than the sparse one.
-  const bool wide = kernels.tuning.dense_vectors * kernels.tuning.width >= kBlock;
-  state.convolve = wide ? kernels.convolve_dense : kernels.convolve;
-  state.group_channels = wide ? kernels.tuning.dense_channels : kGroup;
+  const SumTile tile = sum_tile(kernels);
+  state.convolve = tile.convolve;
+  state.group_channels = tile.channels;
   state.band_groups = kBandChannels / state.group_channels;
   const int planes = unit.in.channels + std::min(kBandChannels, unit.out.channels);
   const int fitting = static_cast<int>(kBandShare * second_level_cache() / (sizeof(float) * kPoints * kBlock) / planes);
@@ -150,15 +149,24 @@ void bind_products(State& state, const Binder& binder) {
 
 }  // namespace
 
-bool winograd_pays(const Binder& binder, const Operation& o, double density) {
-  const Unit& unit = binder.unit(o);
-  if (!possible(unit, o, binder.kernels())) return false;
+SumTile sum_tile(const Kernels& kernels) {
+  // A dense tile of less than a block would read the weights more often than the sparse one.
+  const bool wide = kernels.tuning.dense_vectors * kernels.tuning.width >= kBlock;
+  return {wide ? kernels.convolve_dense : kernels.convolve, wide ? kernels.tuning.dense_channels : kGroup};
+}
+
+bool takes_winograd(double density, double cost) {
   if (const char* forced = std::getenv("JCW_WINOGRAD")) {
     const std::string wanted = forced;
     if (wanted == "always" || wanted == "never") return wanted == "always";
     throw UsageError("JCW_WINOGRAD is '" + wanted + "', expected always or never");
   }
-  return density >= cost(unit, binder.tensor(o.write).layout, binder.kernels());
+  return density >= cost;
+}
+
+bool winograd_pays(const Binder& binder, const Operation& o, double density) {
+  const Unit& unit = binder.unit(o);
+  return possible(unit, o, binder.kernels()) && takes_winograd(density, cost(unit, binder.tensor(o.write).layout, binder.kernels()));
 }
 
 Step make_winograd(const Binder& binder, const Operation& o) {

@@ -46,11 +46,11 @@ class StepTime:
 
     Args:
         layer: name of the layer that it belongs to.
-        kernel: ``"sparse"``, ``"dense"``, ``"rows"`` (dense, row by row), ``"winograd"``, ``"int8"`` and ``"int8 depthwise"`` (whole numbers), ``"quantize"`` (floats to these), ``"depthwise"``,
-            ``"linear"``, ``"pool"``, ``"elementwise"``, ``"mean"``, ``"portable"`` (plain loops) or ``"copy"``; ``"sparse+depthwise"`` and
+        kernel: ``"sparse"``, ``"dense"``, ``"rows"`` (dense, row by row), ``"winograd"``, ``"winograd rows"`` (7 x 7 with a stride of two),
+            ``"int8"`` and ``"int8 depthwise"`` (whole numbers), ``"quantize"`` (floats to these), ``"depthwise"``, ``"linear"``, ``"pool"``, ``"elementwise"``, ``"mean"``, ``"portable"`` (plain loops) or ``"copy"``; ``"sparse+depthwise"`` and
             ``"dense+depthwise"`` are a 1 x 1 convolution and the depthwise one that follows it in one step.
         density: share of the weight groups kept.
-        macs: multiply-accumulates on kept weights; of the direct form where the kernel is ``"winograd"``.
+        macs: multiply-accumulates on kept weights; of the direct form where the kernel is one of Winograd's.
         bytes: activations and weights read and written, each counted once.
         seconds: median time.
         precision: what it computes in.
