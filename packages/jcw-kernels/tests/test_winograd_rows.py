@@ -18,12 +18,34 @@ from jcw_core.network.problem import LayerProblem
 from jcw_kernels import Program, compile_model
 from jcw_kernels.layer_program import layer_file
 
-G = np.array([[3, 0, 0, 0], [3, 3, 3, 3], [1, 1, 1, 1], [1, 2, 4, 8], [0, 0, 0, 6]]) / 6
-H = np.array([[2, 0, 0], [1, 1, 1], [1, 1, 1], [0, 0, 0], [0, 0, 2]]) / 2
-B_T = np.array([[2, 1, 2, 1, 0], [0, 2, 1, 1, 0], [0, 2, 3, 1, 0], [0, 1, 0, 1, 0], [0, 2, 1, 2, 1]])
-C_T = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0], [0, 1, 0, 1]])
-A_T = np.array([[1, 1, 1, 1, 0], [0, 1, 1, 2, 1]])
-"""All without signs, of four even taps (G, B_T) and of three odd ones (H, C_T)."""
+POINTS = np.array([0, 1, -1, 2, -2, 0.5])
+"""And infinity, the last row of each matrix."""
+INNER = np.array([4, 6, 6, 24, 24])
+"""What a point's distances from 0, 1, -1, 2 and -2, itself left out, multiply to."""
+
+
+def powers(count: int) -> NDArray[np.float64]:
+    """Of the points, one a column; of infinity the highest alone."""
+    return np.vstack([POINTS[:, None] ** range(count), np.eye(count)[-1:]])
+
+
+C_T = np.abs(
+    [
+        [4, 0, -5, 0, 1, 0, 0],
+        [0, -4, -4, 1, 1, 0, 0],
+        [0, 4, -4, -1, 1, 0, 0],
+        [0, -2, -1, 2, 1, 0, 0],
+        [0, 2, -1, -2, 1, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0],
+        [0, 4, 0, -5, 0, 1, 0],
+    ]
+)
+B_T = 2 * np.roll(C_T, 1, axis=1) + C_T
+B_T[5] = C_T[6]
+G = powers(4) / np.array([*INNER * np.abs(2 * POINTS[:5] - 1), 45 / 4, 2])[:, None]
+H = powers(3) / np.array([*INNER, np.inf, 1])[:, None]
+A_T = np.abs(powers(4) * np.array([1, 1, 1, 1, 1, 8, 1])[:, None]).T
+"""Of four even taps (G, B_T) and of three odd ones (H, C_T); their sizes are enough here."""
 
 
 @pytest.fixture
@@ -34,31 +56,30 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 def tile_sum(
     weight: NDArray[Any], image: NDArray[np.float32], padding: tuple[int, int]
 ) -> NDArray[np.float64]:
-    """sum |w||x| of (o, h, w) outputs where w and x are the nine points that Winograd's form multiplies."""
+    """sum |w||x| of (o, h, w) outputs where w and x are the points that Winograd's form multiplies."""
     height, width = ((n + 2 * p - 7) // 2 + 1 for n, p in zip(image.shape[1:], padding, strict=True))
-    tiles = (width + 1) // 2
-    padded = np.pad(np.abs(image), ((0, 0), *((p, p + 6) for p in padding)))
-    patches = sliding_window_view(padded, (7, 9), axis=(1, 2))[:, ::2, ::4][:, :height, :tiles]
+    tiles = (width + 3) // 4
+    padded = np.pad(np.abs(image), ((0, 0), *((p, p + 15) for p in padding)))
+    patches = sliding_window_view(padded, (7, 14), axis=(1, 2))[:, ::2, ::8][:, :height, :tiles]
     total = 0
     for taps, g, b_t in ((weight[..., ::2], G, B_T), (weight[..., 1::2], H, C_T)):
-        at = patches[..., 0 if g is G else 1 :: 2][..., : b_t.shape[1]]
-        points = np.einsum("ia,cyxka->cyxki", b_t, at)
-        total = total + np.einsum("ocki,cyxki->oyxi", np.abs(taps) @ g.T, points, optimize=True)
+        points = np.einsum("ia,cyxka->cyxki", b_t, patches[..., 0 if g is G else 1 :: 2])
+        total = total + np.einsum("ocki,cyxki->oyxi", np.abs(taps @ g.T), points, optimize=True)
     outputs = np.einsum("ai,oyxi->oyxa", A_T, total)
-    return outputs.reshape(len(weight), height, 2 * tiles)[..., :width]
+    return outputs.reshape(len(weight), height, 4 * tiles)[..., :width]
 
 
 def bound(
     network: Network, arrays: Any, image: NDArray[np.float32], padding: tuple[int, int]
 ) -> NDArray[np.float64]:
-    """eps x (terms + 1) x sum |w||x|, with the sum of ``tile_sum``; transforms and weights add nine roundings."""
+    """eps x (terms + 1) x sum |w||x|, with the sum of ``tile_sum``; transforms and weights add a dozen roundings."""
     names = [n.name for n in network if n.op == "conv2d"]
     total = sum(
         tile_sum(arrays[f"{n}.weight"].astype(float), image[0].astype(float), padding)
         + np.abs(arrays[f"{n}.bias"][:, None, None])
         for n in names
     )
-    terms = len(names) * (14 * image.shape[1] + 9)
+    terms = len(names) * (14 * image.shape[1] + 12)
     return (EPS * (terms + 1) * total * (6 if "act" in network else 1) + EPS).reshape(-1)
 
 
@@ -91,7 +112,7 @@ def kernels(program: Program) -> list[str]:
 
 
 @pytest.mark.parametrize("height", [4, 5, 7, 18])
-@pytest.mark.parametrize("width", [4, 5, 7, 8, 15, 16, 17, 31, 33, 62, 63, 64, 65, 66, 130])
+@pytest.mark.parametrize("width", [4, 5, 7, 8, 15, 16, 17, 31, 33, 62, 64, 65, 66, 126, 127, 128, 130, 260])
 def test_tile_edges(height: int, width: int, isa: str, always: None, rng: np.random.Generator) -> None:
     run((3, height, width), 5, isa, rng)
 
@@ -157,7 +178,7 @@ def test_nan_stays_within_the_tiles_that_read_it(isa: str, always: None, rng: np
         got = program.run(damaged).reshape(4, 11, 12)
         rows, columns = (slice(max((at - 2) // 2, 0), (at + 3) // 2 + 1) for at in (y, x))
         assert np.isnan(got[:, rows, columns]).all()
-        columns = slice(columns.start // 2 * 2, (columns.stop + 1) // 2 * 2)
+        columns = slice(columns.start // 4 * 4, (columns.stop + 3) // 4 * 4)
         got[:, rows, columns] = clean[:, rows, columns]
         assert got.tobytes() == clean.tobytes()
 
@@ -191,6 +212,6 @@ def test_other_convolutions_are_not_computed_so(fields: dict[str, Any], isa: str
 
 
 def test_not_where_it_does_not_pay(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert chosen(isa, out_channels=4, in_channels=1) != "winograd rows"
+    assert chosen(isa, in_height=8, in_width=8) != "winograd rows"
     monkeypatch.setenv("JCW_WINOGRAD", "never")
     assert chosen(isa) != "winograd rows"

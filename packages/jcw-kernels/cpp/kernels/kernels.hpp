@@ -120,17 +120,18 @@ struct Winograd {
   int tiles_per_row;
 };
 
-// Rows of a window of 7 columns at a stride of two, as points of tiles of two adjacent outputs. Points lie as [9 points][row][tile],
+// Rows of a window of 7 columns at a stride of two, as points of tiles of four adjacent outputs. Points lie as [13 points][row][tile],
 // `point` floats and `tiles` tiles apart.
 struct RowPoints {
   const float* even;  // under the taps 0, 2, 4 and 6 of the first row: every second column of the input
   const float* odd;   // under the taps 1, 3 and 5
   float* points;
-  std::ptrdiff_t in_row, point;
-  int tiles;  // of a row
+  float* lines;  // memory for four lines of `line` floats, two for each tile and a block more
+  std::ptrdiff_t in_row, point, line;
+  int tiles, width;  // of a row of the output
 };
 
-// What becomes of them. Products lie as [5 points][channel][row][tile].
+// What becomes of them. Products lie as [7 points][channel][row][tile].
 struct RowProducts {
   Target target;  // mask unused
   const float* products;

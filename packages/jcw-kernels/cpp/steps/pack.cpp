@@ -329,16 +329,17 @@ Packed pack_winograd(const Unit& unit, int channels, int blocks, std::int64_t pl
 namespace {
 
 // G g of the four even taps of a row, then H h of the three odd ones.
-std::array<double, 9> row_points(const Unit& unit, int out, int in, int tap_y) {
+std::array<double, 13> row_points(const Unit& unit, int out, int in, int tap_y) {
   double w[7];
   for (int x = 0; x < 7; ++x) w[x] = weight(unit, out, in, tap_y * 7 + x);
-  const double ends = w[0] + w[4], others = w[2] + w[6], outer = w[1] + w[5];
-  return {w[0] / 2, -(ends + others) / 2, (others - ends) / 6, (w[0] + 2 * w[2] + 4 * w[4] + 8 * w[6]) / 6, w[6],
-          w[1],     (outer + w[3]) / 2,   (outer - w[3]) / 2,  w[5]};
+  const auto even = [&](double at) { return w[0] + at * (w[2] + at * (w[4] + at * w[6])); };
+  const auto odd = [&](double at) { return w[1] + at * (w[3] + at * w[5]); };
+  return {-even(0) / 4, -even(1) / 6, even(-1) / 18, even(2) / 72, -even(-2) / 120, even(0.5) * 4 / 45, w[6] / 2,
+          odd(0) / 4,   -odd(1) / 6,  -odd(-1) / 6,  odd(2) / 24,  odd(-2) / 24,    w[5]};
 }
 
 // Points of even and of odd columns that each product sums.
-const std::vector<std::vector<int>> kRowProducts = {{0, 5}, {1, 6}, {2, 7}, {3}, {4, 8}};
+const std::vector<std::vector<int>> kRowProducts = {{0, 7}, {1, 8}, {2, 9}, {3, 10}, {4, 11}, {5}, {6, 12}};
 
 }  // namespace
 

@@ -62,7 +62,7 @@ PackedNumbers pack_quantized_windowed(const Unit& unit, const QuantizedKernels& 
 // channels. Input channels lie `plane` floats apart.
 Packed pack_winograd(const Unit& unit, int channels, int blocks, std::int64_t plane);
 
-// All weights of rows of 7 taps at their points (see kernels/winograd_rows.inl), for five products one after the other: those of
+// All weights of rows of 7 taps at their points (see kernels/winograd_rows.inl), for seven products one after the other: those of
 // product p have `groups` entries of `starts` from p * groups on, and one of `dense_starts`. `address` tells where a point of some
 // row of the window lies in an input channel.
 using PointAddress = std::function<std::int32_t(int point, int channel, int tap_y)>;

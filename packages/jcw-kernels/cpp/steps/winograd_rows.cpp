@@ -10,7 +10,7 @@
 namespace jcw {
 namespace {
 
-constexpr int kTaps = 7, kPoints = 9, kProducts = 5;
+constexpr int kTaps = 7, kTile = 4, kPoints = 13, kProducts = 7;
 // Of the second-level cache, what points and products of some rows may take.
 constexpr double kRowsShare = 0.25;
 // Output channels whose products are kept at a time.
@@ -21,12 +21,12 @@ bool possible(const Unit& unit, const Operation& o, const Kernels& kernels) {
          unit.dilation == Pair{1, 1} && o.access == Access::bands && o.phases.size() == 4;
 }
 
-int tiles_of(const Unit& unit) { return divide_up(unit.out.width, 2); }
+int tiles_of(const Unit& unit) { return divide_up(unit.out.width, kTile); }
 
 // Multiply-accumulates of the dense tile that the layer takes, transforms included, over those of its direct form.
 double cost(const Unit& unit, const Layout& out, const Kernels& kernels) {
   const double inputs = unit.in.channels, outputs = unit.out.channels;
-  const double tiles = static_cast<double>(tiles_of(unit)) * unit.out.height;
+  const auto tiles = static_cast<double>(whole_blocks(std::int64_t{tiles_of(unit)} * unit.out.height));
   const double products = kPoints * kTaps * inputs * outputs;
   const double transforms = kernels.tuning.winograd_transform / 32 * (2 * kPoints * inputs + kProducts * outputs);
   return tiles * (products + transforms) / (kTaps * kTaps * inputs * outputs * out.blocks() * kBlock);
@@ -89,6 +89,7 @@ struct State {
   void transform(Range rows, const float* in, float* memory) const {
     RowPoints to = points;
     to.points = memory;
+    to.lines = memory + kPoints * points.point;  // where products will be
     for (int channel = 0; channel < inputs; ++channel)
       for (const RowPhase& phase : phases) {
         const float* const first = in + rows.begin * to.in_row;
@@ -122,6 +123,7 @@ void plan_rows(State& state, const Unit& unit) {
   // An odd number of cache lines, and room for the vector that the last tile begins.
   state.plane = whole_blocks(run + std::int64_t{kTaps / 2} * tiles + kBlock) | kBlock;
   state.points.point = planes * state.plane;
+  state.points.line = 2 * whole_blocks(std::int64_t{tiles}) + kBlock;
   state.outputs.plane = (run + kBlock) | kBlock;
   state.outputs.point = kBandChannels * state.outputs.plane + kBlock;
 }
@@ -135,12 +137,12 @@ void bind(State& state, const Binder& binder, const Operation& o) {
   state.kernels = &binder.kernels();
   state.scratch = binder.bound().scratch;
   state.own = whole_blocks(state.bands->layout().floats());
-  binder.bound().scratch->reserve(state.own + kPoints * state.points.point + kProducts * state.outputs.point);
+  binder.bound().scratch->reserve(state.own + kPoints * state.points.point + std::max(kProducts * state.outputs.point, 4 * state.points.line));
   state.points.in_row = state.bands->layout().row;
   state.points.tiles = state.outputs.tiles = tiles_of(unit);
   state.outputs.target = binder.target(o, out, unit.out.channels, nullptr, state.packed.bias.data());
   state.outputs.out_row = static_cast<std::ptrdiff_t>(out.row);
-  state.outputs.width = unit.out.width;
+  state.points.width = state.outputs.width = unit.out.width;
 }
 
 // The sums over input channels and rows of the window, as dense convolutions from points to products.
@@ -163,7 +165,7 @@ void check_reach(const State& state, const Unit& unit) {
   for (int tap = 0; tap < kTaps; ++tap)
     for (int x = 0; x < 2; ++x)
       for (const int channel : {0, unit.in.channels - 1}) offsets.push_back(whole(state.pixel(channel, tap, x)));
-  state.bands->check_reach(unit, offsets, 2 * whole_blocks(std::int64_t{state.points.tiles}) + 4);
+  state.bands->check_reach(unit, offsets, 2 * state.points.line);
 }
 
 }  // namespace
