@@ -23,10 +23,11 @@ def is_path_inside(value: Any) -> bool:
     return is_text(value) and all(map(is_plain_name, value.split("/")))
 
 
-def or_nearest(name: str, names: Iterable[str]) -> str:
-    """The end of an error about a name that is not there: the nearest of those that are, or ``""``."""
+def or_nearest(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """The end of an error about a name that is not there: the nearest of those that are, or ``otherwise``."""
     near = get_close_matches(name, list(names), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    hint = f"did you mean {near[0]!r}?" if near else otherwise
+    return hint and f"; {hint}"
 
 
 def printable(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import tomllib
 import types
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from jcw_core.errors import JcwError, RecipeError
+from jcw_core.names import or_nearest
 
 T = TypeVar("T")
 
@@ -95,9 +95,8 @@ def parse(cls: type[T], table: Mapping[str, Any], where: Location) -> T:
     known = {f.name: f for f in fields(cls)}
     for key in table:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known) or 'none'}"
-            raise where.error(key, f"unknown key; {hint}")
+            all_keys = f"known keys: {', '.join(known) or 'none'}"
+            raise where.error(key, f"unknown key{or_nearest(key, known, all_keys)}")
     hints = get_type_hints(cls)
     values = {key: _checked(hints[key], table[key], known[key], key, where) for key in known if key in table}
     for key, one in known.items():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 import click
 
 from jcw_core import providers
+from jcw_core.names import or_nearest
 from jcw_core.registry import Registry
 
 SECTIONS = {
@@ -30,16 +29,15 @@ class CommandGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             raise click.UsageError(
-                f"{error.message.rstrip('.')}; {self._instead(args[0], ctx.obj)}", ctx
+                f"{error.message.rstrip('.')}{self._instead(args[0], ctx.obj)}", ctx
             ) from None
 
     def _instead(self, name: str, registry: object) -> str:
         if name in providers.COMMANDS:
-            return f"install {providers.COMMANDS[name]}"
+            return f"; install {providers.COMMANDS[name]}"
         if isinstance(registry, Registry) and name in registry.stages:
-            return f"it is a stage of runs: jcw run RECIPE --until {name}"
-        near = get_close_matches(name, self.commands, n=1)
-        return f"did you mean {near[0]!r}?" if near else "jcw --help lists them"
+            return f"; it is a stage of runs: jcw run RECIPE --until {name}"
+        return or_nearest(name, self.commands, "jcw --help lists them")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each purpose, in one column of descriptions."""
