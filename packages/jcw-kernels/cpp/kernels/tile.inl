@@ -213,46 +213,6 @@ JCW_INLINE void finish_plane(Tile<1, N>& tile, const Target& to, int channel, st
   finish<1, N>(tile, to, channel, pixel);
 }
 
-// How runs of pixels of one plane end: as any target asks for, or, where that is a clamp and no more, without asking at each of them.
-struct AnyEnd {
-  const Target& to;
-  int channel;
-
-  template <int N>
-  JCW_INLINE void operator()(Tile<1, N>& tile, std::ptrdiff_t pixel) const {
-    finish_plane<N>(tile, to, channel, pixel);
-  }
-};
-
-template <Clamp clamp>
-struct ClampedEnd {
-  element* out;
-  const std::uint32_t* mask;
-
-  JCW_INLINE ClampedEnd(const Target& to, int channel) : out(elements(to.out) + channel * to.out_plane), mask(to.mask) {}
-
-  template <int N>
-  JCW_INLINE void operator()(Tile<1, N>& tile, std::ptrdiff_t pixel) const {
-    store<clamp>(tile, out + pixel, 0, mask + pixel, 1);
-  }
-};
-
-template <class T>
-struct Of {
-  using type = T;
-};
-
-// Calls body(Of<End>{}).
-template <class Body>
-JCW_INLINE void with_end(const Target& to, const Body& body) {
-  if (!to.out || to.numbers.out || to.residual || to.scales || !only_clamps(to.activation)) return body(Of<AnyEnd>{});
-  switch (clamp_of(to.activation)) {
-    case Clamp::none: return body(Of<ClampedEnd<Clamp::none>>{});
-    case Clamp::low: return body(Of<ClampedEnd<Clamp::low>>{});
-    case Clamp::both: return body(Of<ClampedEnd<Clamp::both>>{});
-  }
-}
-
 struct Rows {
   int begin, end;
 };

@@ -13,7 +13,7 @@ struct Isa {
   static constexpr int rows_vectors = 0, rows_pixels = 0;  // no such kernel
   static constexpr double rows_finish = 0;
   static constexpr int plain_vectors = 8;
-  static constexpr int strip_vectors[] = {1, 4};  // of one row, at strides of one and two
+  static constexpr int strip_vectors[] = {0, 4};  // of one row, at strides of one (none: measured) and two
   static constexpr bool pairs_rows = false;  // vectors are too short
   // above 1: both tiles are of one shape here
   static constexpr double dense_from = 2.0, dense_from_windowed = 2.0;

@@ -38,7 +38,7 @@ struct RowPairs {
   }
 };
 
-template <class I, class End>
+template <class I>
 struct RowPairTiles {
   const Windowed& window;
   int row_begin, channel_begin, channel_end;
@@ -61,7 +61,7 @@ struct RowPairTiles {
     JCW_UNROLL
     for (int n = 0; n < N; ++n) pairs.tile.sum[0][n] = from;
     pairs.run();
-    End{window.target, channel}(pairs.tile, row * window.out_row);
+    finish_plane<N>(pairs.tile, window.target, channel, row * window.out_row);
   }
 };
 
@@ -70,9 +70,7 @@ template <class I = Isa>
 bool windowed_pairs(const Windowed& window, int row_begin, int row_end, int channel_begin, int channel_end) {
   if constexpr (I::pairs_rows) {
     if (2 * window.out_row != I::width || window.width == window.out_row) return false;
-    with_end(window.target, [&]<class End>(Of<End>) {
-      split_tiles<4>(0, (row_end - row_begin + 1) / 2, RowPairTiles<I, End>{window, row_begin, channel_begin, channel_end});
-    });
+    split_tiles<4>(0, (row_end - row_begin + 1) / 2, RowPairTiles<I>{window, row_begin, channel_begin, channel_end});
     return true;
   }
   return false;

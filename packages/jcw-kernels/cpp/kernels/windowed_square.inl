@@ -11,7 +11,7 @@ namespace {
 
 using jcw::Windowed;
 
-template <int K, class End>
+template <int K>
 struct SquareTiles {
   const Windowed& window;
   int channel_begin, channel_end;
@@ -19,10 +19,8 @@ struct SquareTiles {
   template <int N>
   __attribute__((noinline)) void run(int first, int tiles) const {
     const Windowed known = window;  // what is stored cannot alias it, so it stays in registers
-    for (int channel = channel_begin; channel < channel_end; ++channel) {
-      const End finish{known.target, channel};
-      for (int t = 0; t < tiles; ++t) one<N>(known, channel, std::ptrdiff_t{first + t * N} * Isa::width, finish);
-    }
+    for (int channel = channel_begin; channel < channel_end; ++channel)
+      for (int t = 0; t < tiles; ++t) one<N>(known, channel, std::ptrdiff_t{first + t * N} * Isa::width);
   }
 
   // Where sliding takes more than one instruction, loading again is as good.
@@ -46,7 +44,7 @@ struct SquareTiles {
   }
 
   template <int N>
-  static JCW_INLINE void one(const Windowed& window, int channel, std::ptrdiff_t pixel, const End& finish) {
+  static JCW_INLINE void one(const Windowed& window, int channel, std::ptrdiff_t pixel) {
     const element* in = elements(window.in) + channel * window.in_plane + pixel - window.padding_y * window.in_row - window.padding_x;
     const float* weights = window.weights + std::ptrdiff_t{channel} * K * K;
     Tile<1, N> tile;
@@ -59,23 +57,18 @@ struct SquareTiles {
       for (int n = 0; n <= N; ++n) x[n] = Isa::load(in + n * Isa::width);
       row<N>(tile, in, x, weights);
     }
-    finish(tile, pixel);
+    finish_plane<N>(tile, window.target, channel, pixel);
   }
 };
 
-// A strip wastes the lanes past its row's end. It saves loads while the weights stay in registers; many strips side by side walk
-// through memory by columns, which is the slower way. Measured.
-JCW_INLINE bool strips_pay(const StripCut<1>& cut, std::ptrdiff_t row) { return cut.strips <= 4 && 8 * cut.lanes() <= 9 * row; }
-
+// A strip wastes the lanes past its row's end. It saves loads while the weights stay in registers.
 template <int K>
 void windowed_square(const Windowed& window, int row_begin, int row_end, int channel_begin, int channel_end) {
   if constexpr (K == 3 && Isa::strip_vectors[0] > 0)
-    if (strips_pay(StripCut<1>(window.width), window.out_row))
+    if (8 * StripCut<1>(window.width).lanes() <= 9 * window.out_row)
       return Strips<K, 1, true>{window, row_begin, row_end, channel_begin, channel_end}.run();
   const auto edge = [&](int row) { return static_cast<int>((row * window.out_row + Isa::width - 1) / Isa::width); };
-  with_end(window.target, [&]<class End>(Of<End>) {
-    split_tiles<Isa::plain_vectors>(edge(row_begin), edge(row_end), SquareTiles<K, End>{window, channel_begin, channel_end});
-  });
+  split_tiles<Isa::plain_vectors>(edge(row_begin), edge(row_end), SquareTiles<K>{window, channel_begin, channel_end});
 }
 
 }  // namespace

@@ -94,8 +94,7 @@ struct Strip {
     for (int n = 0; n < N; ++n) sum[n] = from;
   }
 
-  template <class End>
-  JCW_INLINE void run(int row_begin, int row_end, const End& finish) {
+  JCW_INLINE void run(int row_begin, int row_end) {
     if constexpr (weighted) {
       const float* weights = window.weights + std::ptrdiff_t{channel} * K * K;
       JCW_UNROLL
@@ -118,7 +117,7 @@ struct Strip {
         for (int live = 1; live < kLive; ++live) tile.sum[live - 1][n] = tile.sum[live][n];
       }
       start(tile.sum[kLive - 1], from);
-      finish(done, row * window.out_row + column);
+      finish_plane<N>(done, window.target, channel, row * window.out_row + column);
     }
   }
 };
@@ -144,14 +143,14 @@ struct Strips {
 
   // Rows go in order and strips from right to left: what is written past a row's end is written again. The
   // rightmost strip overlaps its neighbour.
-  template <int N, bool alone, class End>
+  template <int N, bool alone>
   __attribute__((noinline)) void walk(int vectors) const {
     const Windowed known = window;  // what is stored cannot alias it, so it stays in registers
     for (int channel = channel_begin; channel < channel_end; ++channel) {
       end_rows(known.target, known.out_row, {row_begin, row_end}, channel, vectors * Isa::width);
       for (int at = (vectors - 1) / N * N; at >= 0; at -= N) {
         Strip<K, S, weighted, alone, N> strip{known, channel, smaller(at, vectors - N) * Isa::width, {}, {}};
-        strip.run(row_begin, row_end, End{known.target, channel});
+        strip.run(row_begin, row_end);
       }
     }
   }
@@ -160,13 +159,10 @@ struct Strips {
   void choose(const StripCut<S>& cut) const {
     if (cut.each < N) {
       if constexpr (N > 1) choose<N - 1>(cut);
+    } else if (cut.strips == 1 && cut.lanes() >= window.width + (K - 1) / S) {
+      walk<N, true>(N);
     } else {
-      with_end(window.target, [&]<class End>(Of<End>) {
-        if (cut.strips == 1 && cut.lanes() >= window.width + (K - 1) / S)
-          walk<N, true, End>(N);
-        else
-          walk<N, false, End>(cut.vectors);
-      });
+      walk<N, false>(cut.vectors);
     }
   }
 
