@@ -21,6 +21,7 @@ from jcw_kernels.host import HostDevice, HostOptions, HostPlugin
 
 THREE = {"kernel_size": (3, 3), "padding": (1, 1)}
 BY_TWO = {**THREE, "stride": (2, 2)}
+FIRST = {"kernel_size": (7, 7), "padding": (3, 3), "stride": (2, 2)}
 
 
 def problem(op: str = "conv2d", channels: int = 64, size: int = 28, **fields: object) -> LayerProblem:
@@ -36,6 +37,8 @@ def problem(op: str = "conv2d", channels: int = 64, size: int = 28, **fields: ob
         (problem(**THREE), True, False),
         (problem(**BY_TWO), True, True),
         (problem(channels=256, **BY_TWO, density=0.1), True, False),
+        (problem(channels=3, size=224, **FIRST), True, False),
+        (problem(**FIRST, density=0.3), True, True),
         (problem(), True, False),
         (problem(**THREE, groups=64), True, False),
         (problem("linear", 512, 1), True, True),

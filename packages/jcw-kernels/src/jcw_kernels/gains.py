@@ -19,7 +19,9 @@ _LEAST_KEPT = 100
 _LEAST_STRIDED = 0.15
 """Share of weights that a strided convolution keeps, whose inputs are always rounded by a step of its own."""
 _WINOGRAD = 0.4
-"""Share of weights from which on Winograd's form, which only floats have, is twice as fast."""
+"""Share of weights from which on Winograd's form, which only floats have, is the faster one."""
+_HAVE_WINOGRAD = (((3, 3), (1, 1)), ((7, 7), (2, 2)))
+"""Windows and strides that are computed in this form."""
 _LEAST_LINEAR = 0.5
 """Share of weights that a linear layer keeps; with int8 all are multiplied."""
 
@@ -54,6 +56,6 @@ def gains_from_int8(problem: LayerProblem, products: Products) -> bool:
 def _gains_by_pairs(problem: LayerProblem, kept: float) -> bool:
     if problem.kernel_size == (1, 1) or kept < _LEAST_KEPT:
         return False
-    if problem.stride != (1, 1):
-        return problem.density >= _LEAST_STRIDED
-    return problem.kernel_size != (3, 3) or problem.density < _WINOGRAD
+    if problem.density >= _WINOGRAD and (problem.kernel_size, problem.stride) in _HAVE_WINOGRAD:
+        return False
+    return problem.stride == (1, 1) or problem.density >= _LEAST_STRIDED
