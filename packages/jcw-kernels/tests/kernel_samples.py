@@ -67,6 +67,11 @@ def poisoned(program: Program, image: NDArray[np.float32]) -> NDArray[np.float32
     return program.run(image)[0]
 
 
+def kernels(program: Program) -> list[str]:
+    """What each step of a program is computed by, in order."""
+    return [step[1] for step in program._engine.steps()]
+
+
 def check(network: Network, arrays: Any, image: NDArray[np.float32], bound: Any, **options: Any) -> None:
     """The engine agrees with float64 within ``bound`` (scalar or one value per output)."""
     program = compile_model(Model(network, arrays), **options)

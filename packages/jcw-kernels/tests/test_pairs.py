@@ -8,13 +8,13 @@ from typing import Any
 import kernel_reference as reference
 import numpy as np
 import pytest
-from kernel_samples import EPS, poisoned, weights_for
+from kernel_samples import EPS, kernels, poisoned, weights_for
 from numpy.typing import NDArray
 
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
-from jcw_kernels import Program, compile_model
+from jcw_kernels import compile_model
 
 
 def pair_network(
@@ -43,10 +43,6 @@ def pair_network(
         b.add("other", "conv2d", wide, out_channels=width, groups=width, bias=True, **window)
         b.add("sum", "add", "other", made)
     return b.build()
-
-
-def kernels(program: Program) -> list[str]:
-    return [step[1] for step in program._engine.steps()]
 
 
 def bound(network: Network, arrays: Any, image: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_samples import check, conv_bound, conv_network, poisoned, weights_for
+from kernel_samples import check, conv_bound, conv_network, kernels, poisoned, weights_for
 
 from jcw_core.network.model import Model
 from jcw_core.network.problem import LayerProblem
@@ -20,10 +20,6 @@ HAVE_ROWS = ["avx512"]
 @pytest.fixture(autouse=True)
 def no_winograd(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JCW_WINOGRAD", "never")
-
-
-def kernels(program: Program) -> list[str]:
-    return [step[1] for step in program._engine.steps()]
 
 
 def run(

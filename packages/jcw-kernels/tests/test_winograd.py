@@ -8,7 +8,7 @@ from typing import Any
 import kernel_reference as reference
 import numpy as np
 import pytest
-from kernel_samples import EPS, conv_network, poisoned, weights_for
+from kernel_samples import EPS, check, conv_network, kernels, poisoned, weights_for
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
@@ -76,16 +76,8 @@ def run(
     network = conv_network(shape, out, (3, 3), padding=padding, **options)
     arrays = weights_for(network, rng, density)
     image = rng.standard_normal((1, *shape), dtype=np.float32)
-    program = compile_model(Model(network, arrays), isa=isa)
-    assert "winograd" in kernels(program)
-    got, want = poisoned(program, image), reference.run(network, arrays, image[0])
-    assert np.isfinite(got).all()
-    worst = np.max(np.abs(got - want) - bound(network, arrays, image, padding))
-    assert worst <= 0, f"off by {worst:.3g} more than allowed"
-
-
-def kernels(program: Program) -> list[str]:
-    return [step[1] for step in program._engine.steps()]
+    assert "winograd" in kernels(compile_model(Model(network, arrays), isa=isa))
+    check(network, arrays, image, bound(network, arrays, image, padding), isa=isa)
 
 
 @pytest.mark.parametrize("height", [1, 2, 3, 4, 9])

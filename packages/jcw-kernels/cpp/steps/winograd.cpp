@@ -39,11 +39,8 @@ double cost(const Unit& unit, const Layout& out, const Kernels& kernels) {
 
 struct State {
   Packed packed;
-  std::vector<float> no_bias;
-  std::vector<std::uint32_t> mask;
-  const float* weights = nullptr;
+  PointSums sums;
   Winograd call{};
-  Convolution products{};
   const Kernels* kernels = nullptr;
   decltype(Kernels::convolve) convolve = nullptr;
   Scratch* scratch = nullptr;
@@ -69,13 +66,13 @@ struct State {
   }
 
   void multiply(int blocks, Range groups, Range channels, float* points) const {
-    Convolution convolution = products;
+    Convolution convolution = sums.call;
     convolution.target.channels = channels.size();
     convolution.starts += groups.begin;
     for (int p = 0; p < kPoints; ++p) {
       convolution.in = points + p * call.point;
       convolution.target.out = points + half() + p * call.point;
-      convolution.weights = weights + std::int64_t{p} * packed.groups * inputs * group_channels;
+      convolution.weights = static_cast<const float*>(sums.call.weights) + std::int64_t{p} * packed.groups * inputs * group_channels;
       convolve(convolution, 0, blocks, 0, groups.size());
     }
   }
@@ -131,28 +128,26 @@ void bind(State& state, const Binder& binder, const Operation& o) {
   state.call.tiles_per_row = Tiles(unit.out).per_row;
 }
 
-// The sums over input channels, as a dense 1 x 1 convolution from points to products.
-void bind_products(State& state, const Binder& binder) {
-  state.no_bias.resize(state.packed.bias.size(), 0.0f);
-  state.mask.resize(static_cast<std::size_t>((state.band_blocks + 1) * kBlock), ~0u);
-  Convolution& products = state.products;
-  products.target.bias = state.no_bias.data();
-  products.target.mask = state.mask.data();
-  products.target.out_plane = state.call.plane;
-  state.weights = binder.keep(state.packed.weights);
-  products.offsets = binder.keep(state.packed.offsets);
-  products.starts = state.packed.starts.data();
-  products.dense_starts = state.packed.dense_starts.data();
-  products.groups = state.packed.groups;
-  products.blocks = state.packed.blocks;
-}
-
 }  // namespace
 
 SumTile sum_tile(const Kernels& kernels) {
   // A dense tile of less than a block would read the weights more often than the sparse one.
   const bool wide = kernels.tuning.dense_vectors * kernels.tuning.width >= kBlock;
   return {wide ? kernels.convolve_dense : kernels.convolve, wide ? kernels.tuning.dense_channels : kGroup};
+}
+
+void PointSums::bind(const Binder& binder, Packed& packed, std::int64_t plane) {
+  no_bias.resize(packed.bias.size(), 0.0f);
+  mask.resize(static_cast<std::size_t>(plane + kBlock), ~0u);
+  call.target.bias = no_bias.data();
+  call.target.mask = mask.data();
+  call.target.out_plane = static_cast<std::ptrdiff_t>(plane);
+  call.weights = binder.keep(packed.weights);
+  call.offsets = binder.keep(packed.offsets);
+  call.starts = packed.starts.data();
+  call.dense_starts = packed.dense_starts.data();
+  call.groups = packed.groups;
+  call.blocks = packed.blocks;
 }
 
 bool takes_winograd(double density, double cost) {
@@ -184,7 +179,7 @@ Step make_winograd(const Binder& binder, const Operation& o) {
   Step step;
   step.kernel = "winograd";
   step.bytes = state->packed.bytes();
-  bind_products(*state, binder);
+  state->sums.bind(binder, state->packed, state->call.plane);
   step.leaves_ends = true;
   step.run = [state](int part, int parts) { state->run(part, parts); };
   return step;

@@ -46,11 +46,9 @@ struct State {
   Packed packed;
   std::optional<Bands> bands;
   std::array<RowPhase, 2> phases;
-  std::vector<float> no_bias;
-  std::vector<std::uint32_t> mask;
   RowPoints points{};
   RowProducts outputs{};
-  Convolution sums{};
+  PointSums sums;
   SumTile tile{};
   const Kernels* kernels = nullptr;
   const Scratch* scratch = nullptr;
@@ -101,7 +99,7 @@ struct State {
   }
 
   void multiply(int rows, Range groups, int channels, const float* memory, float* products) const {
-    Convolution sum = sums;
+    Convolution sum = sums.call;
     sum.in = memory;
     sum.target.channels = channels;
     for (int p = 0; p < kProducts; ++p) {
@@ -145,20 +143,6 @@ void bind(State& state, const Binder& binder, const Operation& o) {
   state.points.width = state.outputs.width = unit.out.width;
 }
 
-// The sums over input channels and rows of the window, as dense convolutions from points to products.
-void bind_sums(State& state, const Binder& binder) {
-  state.no_bias.resize(state.packed.bias.size(), 0.0f);
-  state.mask.resize(static_cast<std::size_t>(state.outputs.plane + kBlock), ~0u);
-  Convolution& sums = state.sums;
-  sums.target.bias = state.no_bias.data();
-  sums.target.mask = state.mask.data();
-  sums.target.out_plane = state.outputs.plane;
-  sums.weights = binder.keep(state.packed.weights);
-  sums.offsets = binder.keep(state.packed.offsets);
-  sums.groups = state.packed.groups;
-  sums.blocks = 1;
-}
-
 // Whole vectors of tiles are read of each row, and the columns under the last one's last taps.
 void check_reach(const State& state, const Unit& unit) {
   std::vector<std::int32_t> offsets;
@@ -192,7 +176,7 @@ Step make_winograd_rows(const Binder& binder, const Operation& o) {
   step.kernel = "winograd rows";
   step.bytes = state->packed.bytes();
   bind(*state, binder, o);
-  bind_sums(*state, binder);
+  state->sums.bind(binder, state->packed, state->outputs.plane);
   check_reach(*state, unit);
   step.leaves_ends = true;
   step.run = [state](int part, int parts) { state->run(part, parts); };
