@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -106,6 +107,15 @@ def test_processes_hand_each_other_what_they_have(two: Path) -> None:
     assert sorted(one[3] for one in seen) == [False, True]
     copies = [(two / f"rank{rank}" / "copied").read_bytes() for rank in (0, 1)]
     assert copies[0] == copies[1]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are told by /proc")
+def test_the_processes_threads_end_with_their_group(two: Path) -> None:
+    """Those that go on while the interpreter ends abort the process now and then."""
+    for rank in (0, 1):
+        threads = json.loads((two / f"rank{rank}" / "threads.json").read_text())
+        assert threads
+        assert not [name for name in threads if "gloo" in name]
 
 
 def several(size: int) -> list[Ranks]:

@@ -10,6 +10,11 @@ from typing import TypeVar
 
 import torch
 import torch.distributed as dist
+
+# For what it does when imported: the defaults of its functions hold the process group that there is. Imported later, as
+# torch does by itself, it would keep a group that is taken down, whose threads then run into the interpreter's end
+# and abort the process.
+import torch.distributed.nn.functional
 from torch import Tensor
 
 from jcw_core.errors import JcwError
@@ -80,7 +85,7 @@ class Joined(Ranks):
             return True
 
     def leave(self) -> None:
-        """Take the process group down."""
+        """Take the process group down, with its threads."""
         with suppress(RuntimeError):
             dist.destroy_process_group()
 
