@@ -7,7 +7,7 @@ rather than one or two, and the density is found by latency.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from jcw_core.space import Population
-from jcw_core.training.loop import Method
+from jcw_core.training.loop import Method, Subnetworks
 from jcw_core.training.masks import density_mask
 from jcw_core.training.module import Slimmable
 from jcw_rivals.setting import Setting, along
@@ -70,6 +70,16 @@ class GradualPruning(Method):
         done = min(max((step - self._begin) / max(self._end - self._begin, 1), 0.0), 1.0)
         return end + (1 - end) * (1 - done) ** 3
 
+    def subnetworks(self, epoch: int, steps: int, rng: np.random.Generator) -> Iterator[Subnetworks]:
+        """The whole network, whose pruned weights are zero again.
+
+        Momentum has moved them since the last step, by less and less: numbers so small that a processor takes ten
+        times as long to multiply them.
+        """
+        for whole in super().subnetworks(epoch, steps, rng):
+            self._mask()
+            yield whole
+
     @torch.no_grad()
     def adjust_gradients(self) -> None:
         """Prune when it is time; what is pruned gets no gradient."""
@@ -77,9 +87,9 @@ class GradualPruning(Method):
         if step % self._every == 0 or step == self._steps - 1:
             self._prune(step)
         self._step += 1
+        self._mask()
         for layer, weight in self._weights.items():
             assert weight.grad is not None
-            weight.mul_(self._masks[layer])
             weight.grad.mul_(self._masks[layer])
 
     def _prune(self, step: int) -> None:
@@ -88,10 +98,13 @@ class GradualPruning(Method):
             self._masks[layer].copy_(density_mask(weight * self._masks[layer], kept, order=2))
 
     @torch.no_grad()
-    def end_epoch(self, epoch: int) -> None:
-        """Momentum has moved what was pruned; it goes back to zero."""
+    def _mask(self) -> None:
         for layer, weight in self._weights.items():
             weight.mul_(self._masks[layer])
+
+    def end_epoch(self, epoch: int) -> None:
+        """Momentum has moved what was pruned; it goes back to zero."""
+        self._mask()
 
     def state(self) -> dict[str, Tensor]:
         """The masks, and the step."""
