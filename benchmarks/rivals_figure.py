@@ -11,11 +11,13 @@ from harness import Row, subplots
 
 
 def methods(rows: list[Row], ours: list[Row], network: str) -> Iterator[tuple[str, list[Row]]]:
-    """Rows of each method, the dense network and the joint search first."""
+    """Rows of each method, the dense network and the joint search of the same seeds first."""
+    own = of(rows, "rival", network)
+    seeds = {row["seed"] for row in own}
+    ours = [row for row in ours if row["seed"] in seeds]
     yield "dense", of(ours, "dense", network)
     joint = [r for r in of(ours, "search", network) if r["variant"] == "joint"]
     yield "joint", [r for r in joint if (r["selection"], r["schedule"]) == ("assisted", "continuous")]
-    own = of(rows, "rival", network)
     for name in dict.fromkeys(row["variant"] for row in own):
         yield name, [row for row in own if row["variant"] == name]
 
