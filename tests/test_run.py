@@ -347,7 +347,6 @@ def test_a_run_that_is_interrupted_while_it_measures_goes_on(
     again = ("run", "host.toml", "--runs", str(tmp_path), "--until", stage)
     for _ in range(5):
         (state / f"{stage}.json").unlink()
-        (state / stage / "inputs").unlink(missing_ok=True)
         process = start(*again, cwd=workspace)
         wait_for(process, (state / stage / "inputs").exists)
         time.sleep(seconds)

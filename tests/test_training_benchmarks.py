@@ -256,6 +256,23 @@ def test_ablation_and_rivals(tmp_path, monkeypatch):
             assert bool(pruned) == (row["variant"] == "fast-sparse")
 
 
+def test_rivals_stand_beside_searches_of_their_own_seeds(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    methods = importlib.import_module("rivals_figure").methods
+    dense = [{"kind": "dense", "network": "net", "seed": seed} for seed in range(3)]
+    joint = [
+        one | {"kind": "search", "variant": "joint", "selection": "assisted", "schedule": "continuous"}
+        for one in dense
+    ]
+    rivals = [{"kind": "rival", "network": "net", "variant": "halp", "seed": seed} for seed in (0, 2)]
+    found = dict(methods(rivals, dense + joint, "net"))
+    assert {name: [row["seed"] for row in rows] for name, rows in found.items()} == {
+        "dense": [0, 2],
+        "joint": [0, 2],
+        "halp": [0, 2],
+    }
+
+
 def whole(rows):
     (dense,) = (row for row in rows if row["kind"] == "dense")
     return dense["models"][0]["architecture"]

@@ -87,7 +87,6 @@ class GradualPruning(Method):
         if step % self._every == 0 or step == self._steps - 1:
             self._prune(step)
         self._step += 1
-        self._mask()
         for layer, weight in self._weights.items():
             assert weight.grad is not None
             weight.grad.mul_(self._masks[layer])
@@ -95,7 +94,8 @@ class GradualPruning(Method):
     def _prune(self, step: int) -> None:
         for layer, weight in self._weights.items():
             kept = self.density(self._densities[layer], step)
-            self._masks[layer].copy_(density_mask(weight * self._masks[layer], kept, order=2))
+            self._masks[layer].copy_(density_mask(weight.detach(), kept, order=2))
+        self._mask()
 
     @torch.no_grad()
     def _mask(self) -> None:
