@@ -122,7 +122,8 @@ class Models:
 
     @cached_property
     def _work(self) -> Work:
-        return Work(self._context, [])
+        dense = self._setting("dense", self._context.space.maximum)
+        return Work(self._context, [], baseline=dense["model"])
 
     def measured(self, setting: Row) -> Row:
         """Accuracy before and after the recipe's training, and what both took."""

@@ -116,6 +116,29 @@ def test_more_processes_than_models_train_each_together(two: Path, workspace: Pa
         assert_alike(one / "weights.safetensors", three / "weights.safetensors", 0.02)
 
 
+def test_a_baseline_teaches_models_of_other_processes(two: Path, workspace: Path) -> None:
+    taught = (
+        *CALM_MODELS,
+        "--set",
+        'retrain.teacher="baseline"',
+        "--set",
+        "retrain.models=2",
+        "--until",
+        "retrain",
+    )
+    for name in ("taught", "taught-by-two"):
+        shutil.copytree(two, workspace / name / "recipe")
+    alone = jcw(*arguments("taught", *taught), cwd=workspace)
+    both = launch("-m", "jcw_core", *arguments("taught-by-two", *taught), cwd=workspace)
+    assert (alone.returncode, both.returncode) == (0, 0), alone.stderr + both.stderr
+    models = workspace / "taught" / "recipe" / "models"
+    found = sorted(models.glob("*/weights.safetensors"))
+    assert [path.parent.name for path in found] == ["baseline", "m1", "m2"]
+    for weights in found:
+        other = workspace / "taught-by-two" / "recipe" / "models" / weights.relative_to(models)
+        assert weights.read_bytes() == other.read_bytes()
+
+
 def test_a_killed_process_ends_the_others_with_a_line(one: Path, workspace: Path) -> None:
     run = workspace / "killed" / "recipe"
     checkpoint = run / ".state" / "search" / "state.npz"

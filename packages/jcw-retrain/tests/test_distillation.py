@@ -27,11 +27,12 @@ from jcw_core.network.shrink import shrink, shrink_weights
 from jcw_core.recipe.recipe import load_recipe
 from jcw_core.run.context import Context
 from jcw_core.run.pipeline import run
-from jcw_core.run.records import MODELS, ChosenModel
+from jcw_core.run.records import BASELINE, MODELS, ChosenModel
 from jcw_core.space.space import SearchSpace
 from jcw_core.training.execution import BatchNorm, execute
 from jcw_core.training.module import Slimmable
 from jcw_retrain.distillation import Distillation, Teacher, compared_nodes, divergence, relative_error
+from jcw_retrain.jobs import weights_of
 from jcw_retrain.options import DistillationOptions
 
 FEATURES = DistillationOptions(labels=0, logits=0, features=1, frozen_batch_norm=True)
@@ -223,6 +224,33 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path: Path, init: str, distill
     assert outputs(tmp_path / "whole") == outputs(broken)
 
 
+def test_models_learn_from_the_baseline_that_is_trained_before_them(tmp_path: Path) -> None:
+    taught = 'teacher = "baseline"\ndistillation = { labels = 0, logits = 1 }'
+    runs = {"alone": open_run(tmp_path / "alone")[0], "taught": open_run(tmp_path / "taught", taught)[0]}
+    images = torch.from_numpy(normalise(Stripes(160).images(np.arange(160)), Stripes(160)))
+    logits = {}
+    for name, context in runs.items():
+        run(context, until="retrain")
+        for model in (BASELINE, "m1", "m2", "m3"):
+            _, found = by_hand(dict(load_model(context.path(weights_of(model))).weights), images)
+            logits[name, model] = found - found.mean(1, keepdim=True)
+    teacher = logits["alone", BASELINE]
+    assert torch.equal(teacher, logits["taught", BASELINE])
+    for model in ("m1", "m2", "m3"):
+        near, far = (float((logits[name, model] - teacher).norm()) for name in ("taught", "alone"))
+        assert near < 0.9 * far, (model, near, far)
+
+
+def test_a_killed_run_with_a_baseline_for_a_teacher_ends_with_the_same_bits(tmp_path: Path) -> None:
+    whole, broken, taught = tmp_path / "whole", tmp_path / "broken", 'teacher = "baseline"'
+    run(open_run(whole, taught, threads=2)[0], until="retrain")
+    # Within the baseline, which has 7 epochs, and within those that learn from it.
+    for kill_after in (4, 10):
+        assert in_a_process(broken, taught, threads=2, kill_after=kill_after) == -signal.SIGKILL
+    run(open_run(broken, taught, threads=2)[0], until="retrain")
+    assert outputs(whole) == outputs(broken)
+
+
 def test_no_class_is_looked_at_where_labels_count_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,7 +307,7 @@ def distance(context: Context, chosen: ChosenModel) -> float:
         ("distillation = { logits = 1.0 }", "distillation without a teacher would do nothing"),
         ('teacher = "dense"\ndistillation = { logits = 0 }', "logits and features are 0"),
         ('teacher = "dense"\ndistillation = { temperature = 0 }', "temperature: 0.0 is impossible"),
-        ('teacher = "bert"', "'bert' is not one of 'dense'"),
+        ('teacher = "bert"', "'bert' is not one of 'dense', 'baseline'"),
     ],
 )
 def test_a_teacher_that_cannot_be_had_is_refused_before_any_work(

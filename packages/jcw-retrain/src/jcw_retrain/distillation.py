@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  the name everybody knows
 from torch import Tensor
 
+from jcw_core.formats.safetensors_file import load_model
 from jcw_core.network.architecture import Architecture
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.graph import Network, Node
@@ -56,23 +58,27 @@ class Teacher:
         return logits, found
 
 
-def teacher_of(run: Run, device: str = "cpu") -> Teacher | None:
-    """The dense network with the weights that the recipe brings; None where ``[retrain] teacher`` asks for none.
+def teacher_of(run: Run, baseline: Path, device: str = "cpu") -> Teacher | None:
+    """The dense network that ``[retrain] teacher`` names; None where it asks for none.
 
     Args:
-        run: whose recipe brings the weights.
+        run: whose recipe may bring the weights.
+        baseline: the weights of the dense network that was trained as models are.
         device: of torch, where it is to answer.
 
     Raises:
-        RecipeError: it brings none.
-        FormatError: the database of pruning after training, whose order of channels models have, is damaged.
+        RecipeError: the weights that the recipe brings are asked for, and it brings none.
+        FormatError: ``baseline`` is damaged, or the database of pruning after training, whose order of channels models have.
     """
     options = run.options(RetrainOptions)
     if options.teacher is None:
         return None
-    weights = pretrained_weights(run, "teacher")
-    if options.init == "supernet" and run.options(SupernetOptions).mode == "post-training":
-        tensors = Database.load(run.path(SUPERNET), run.network).tensors
+    weights = (
+        load_model(baseline).weights if options.teacher == "baseline" else pretrained_weights(run, "teacher")
+    )
+    after_training = options.init == "supernet" and run.options(SupernetOptions).mode == "post-training"
+    if options.teacher == "dense" and after_training:
+        tensors = dict(Database.load(run.path(SUPERNET), run.network).tensors)
     else:
         tensors = {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
     return Teacher(run.network, {name: tensor.to(device) for name, tensor in tensors.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from threading import Event, Lock
 
 import numpy as np
@@ -23,7 +23,7 @@ from jcw_core.training.loop import Criterion
 from jcw_core.training.options import Arithmetic
 from jcw_core.training.precision import threads
 from jcw_retrain.choosing import LATENCY, choose
-from jcw_retrain.distillation import Distillation, teacher_of
+from jcw_retrain.distillation import Distillation, Teacher, teacher_of
 from jcw_retrain.fitting import Fitting
 from jcw_retrain.initial import brings_statistics, starting_weights
 from jcw_retrain.labels import require_labels
@@ -77,7 +77,13 @@ def _each_alone(context: Run, jobs: Sequence[Job]) -> list[ChosenModel]:
     own = [jobs[index] for index in ranks.share(len(jobs))]
     work = Work(context, own)
     count = context.recipe.run.threads
-    trained = side_by_side(work.fit, own, count, work.stop, work.lanes) if own else []
+    # Whom the others learn from is the first process's first.
+    before = 1 if context.options(RetrainOptions).teacher == "baseline" and ranks.is_first else 0
+    with threads(count):
+        trained = [work.fit(job) for job in own[:before]]
+    ranks.wait()
+    if own[before:]:
+        trained += side_by_side(work.fit, own[before:], count, work.stop, work.lanes)
     found = {model.id: model for part in ranks.gather(trained) for model in part}
     return [found[job.id] for job in jobs]
 
@@ -118,9 +124,12 @@ class Work:
         context: the run.
         jobs: those that this process takes part in.
         ranks: the processes that train each of them together, of which the first writes it; this one alone by default.
+        baseline: the job of the dense network that is trained before all others where these are to learn from it.
     """
 
-    def __init__(self, context: Run, jobs: Sequence[Job], ranks: Ranks | None = None) -> None:
+    def __init__(
+        self, context: Run, jobs: Sequence[Job], ranks: Ranks | None = None, baseline: str = BASELINE
+    ) -> None:
         self.stop = Event()
         self._ranks = ranks or Ranks()
         self._context = context
@@ -137,7 +146,7 @@ class Work:
         )
         self._probe = probe_of(context, self._arithmetic)
         self._start = starting_weights(context)
-        self._teacher = teacher_of(context, self._arithmetic.device)
+        self._baseline = baseline
         self._done = {job.id: 0 for job in jobs}
         self._lock = Lock()
 
@@ -166,7 +175,7 @@ class Work:
             ranks=self._ranks,
             probe=self._probe,
         ).run()
-        name = f"models/{job.id}/weights.safetensors"
+        name = weights_of(job.id)
         if self._ranks.is_first:
             SafetensorsExporter().export(fitted.model, context.path(name))
             write_residuals(context.path(residuals_of(job.id)), fitted.residuals)
@@ -184,10 +193,17 @@ class Work:
             weights=name,
         )
 
+    @cached_property
+    def _teacher(self) -> Teacher | None:
+        return teacher_of(
+            self._context, self._context.path(weights_of(self._baseline)), self._arithmetic.device
+        )
+
     def _criterion(self, job: Job) -> Criterion | None:
-        if self._teacher is None:
-            return None
         options = self._options
+        is_teacher = options.teacher == "baseline" and job.id == self._baseline
+        if is_teacher or self._teacher is None:
+            return None
         return Distillation(self._teacher, job.architecture, options.distillation, options.label_smoothing)
 
     def _reporter(self, job: Job) -> Callable[[int, str], None]:
@@ -200,6 +216,11 @@ class Work:
                 )
 
         return report
+
+
+def weights_of(job: str) -> str:
+    """The file of a job's trained weights, relative to the run."""
+    return f"models/{job}/weights.safetensors"
 
 
 def probe_of(context: Run, arithmetic: Arithmetic) -> Sequence[Batch]:

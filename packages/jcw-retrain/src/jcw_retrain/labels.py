@@ -21,9 +21,10 @@ def require_labels(run: Run) -> None:
         require_classes(run, "retrain", "init", "training")
     if options.teacher is None or not distillation.logits:
         return
-    if network.new_head:
+    if network.new_head and options.teacher == "dense":
         raise where.error(
-            "teacher", "the new head of network.new_head is not trained; set distillation.logits = 0"
+            "teacher",
+            "the new head of network.new_head is not trained; take 'baseline', or set distillation.logits = 0",
         )
     if not classifies(run.network, run.dataset("train")):
         raise where.error(

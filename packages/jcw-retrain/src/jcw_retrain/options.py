@@ -61,8 +61,10 @@ class RetrainOptions:
         help="weights that pretraining starts from; supernet: those that the search saw; pretrained: those that the "
         "network brings",
     )
-    teacher: Literal["dense"] | None = option(
-        None, help="dense: models learn from the whole network with the weights that it brings, too"
+    teacher: Literal["dense", "baseline"] | None = option(
+        None,
+        help="which whole network models learn from, too; dense: with the weights that it brings; baseline: as this "
+        "stage trains it, before all others",
     )
     hold_out: bool = option(False, help="leave images that were held out for the search out of training, too")
     momentum: float = option(0.9, low=0.0, high=1.0, help="of SGD")
@@ -99,7 +101,9 @@ class RetrainOptions:
 
     def __post_init__(self) -> None:
         if self.teacher is None and self.distillation != DistillationOptions():
-            raise RecipeError('distillation without a teacher would do nothing; give teacher = "dense"')
+            raise RecipeError(
+                'distillation without a teacher would do nothing; give teacher = "dense" or "baseline"'
+            )
 
     @property
     def arithmetic(self) -> Arithmetic:

@@ -49,7 +49,7 @@ class RetrainStage:
             RecipeError: a budget that no network of the space meets, or nothing to learn from.
         """
         require_labels(run)
-        if run.options(RetrainOptions).teacher is not None:
+        if run.options(RetrainOptions).teacher == "dense":
             pretrained_weights(run, "teacher")
         return check_budgets(run)
 
