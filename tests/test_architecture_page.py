@@ -113,7 +113,7 @@ def files_of_a_run() -> frozenset[str]:
     found = set()
     for path in SOURCES:
         for text in re.findall(r'"(models/[^"\s]+)"', _read(path)):
-            text = re.sub(r"\{\w+\.id\}", ID, text)
+            text = re.sub(r"\{\w+(\.id)?\}", ID, text)
             found |= {re.sub(r"\{\w+\.suffix\}", suffix, text) for suffix in suffixes}
     return frozenset(found)
 

@@ -218,9 +218,9 @@ class Work:
         return report
 
 
-def weights_of(job: str) -> str:
-    """The file of a job's trained weights, relative to the run."""
-    return f"models/{job}/weights.safetensors"
+def weights_of(model: str) -> str:
+    """The file of a model's trained weights, relative to the run."""
+    return f"models/{model}/weights.safetensors"
 
 
 def probe_of(context: Run, arithmetic: Arithmetic) -> Sequence[Batch]:
