@@ -24,6 +24,7 @@ from jcw_core.network.channel_groups import couple
 from jcw_core.network.graph import Network, Node
 from jcw_core.network.layers import fuse
 from jcw_core.network.operations import ACTIVATIONS, LAYERS
+from jcw_core.network.shrink import Weights
 from jcw_core.post_training.database import Database
 from jcw_core.protocols import Run
 from jcw_core.run.records import SUPERNET
@@ -73,15 +74,18 @@ def teacher_of(run: Run, baseline: Path, device: str = "cpu") -> Teacher | None:
     options = run.options(RetrainOptions)
     if options.teacher is None:
         return None
-    weights = (
-        load_model(baseline).weights if options.teacher == "baseline" else pretrained_weights(run, "teacher")
-    )
-    after_training = options.init == "supernet" and run.options(SupernetOptions).mode == "post-training"
-    if options.teacher == "dense" and after_training:
-        tensors = dict(Database.load(run.path(SUPERNET), run.network).tensors)
+    tensors: Mapping[str, Tensor]
+    if options.teacher == "baseline":
+        tensors = _tensors(load_model(baseline).weights)
+    elif options.init == "supernet" and run.options(SupernetOptions).mode == "post-training":
+        tensors = Database.load(run.path(SUPERNET), run.network).tensors
     else:
-        tensors = {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
+        tensors = _tensors(pretrained_weights(run, "teacher"))
     return Teacher(run.network, {name: tensor.to(device) for name, tensor in tensors.items()})
+
+
+def _tensors(weights: Weights) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(np.array(array)) for name, array in weights.items()}
 
 
 @dataclass(frozen=True)
