@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -24,12 +25,30 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
 }
 
 
-def _bilinear(x: Array, factors: tuple[int, int]) -> Array:
+def _resized_size(x: Array, attributes: Mapping[str, Any]) -> tuple[int, int]:
+    """(height, width) of what a resizing operation makes."""
+    scale = attributes.get("scale", (1, 1))
+    made = attributes.get("size") or (x.shape[1] * scale[0], x.shape[2] * scale[1])
+    return int(made[0]), int(made[1])
+
+
+def _bilinear(x: Array, attributes: Mapping[str, Any]) -> Array:
     """Along one axis after the other, by numpy's own interpolation between the centres of pixels."""
-    for axis, factor in zip((1, 2), factors, strict=True):
+    for axis, made in zip((1, 2), _resized_size(x, attributes), strict=True):
         size = x.shape[axis]
-        at = (np.arange(size * factor) + 0.5) / factor - 0.5
+        at = (np.arange(made) + 0.5) * size / made - 0.5
+        if attributes.get("align_corners"):
+            at = np.linspace(0, size - 1, made)
         x = np.apply_along_axis(lambda line, at=at, size=size: np.interp(at, np.arange(size), line), axis, x)
+    return x
+
+
+def _nearest(x: Array, attributes: Mapping[str, Any]) -> Array:
+    """The pixels that torch takes, which counts in float32."""
+    for axis, made in zip((1, 2), _resized_size(x, attributes), strict=True):
+        size = x.shape[axis]
+        at = np.arange(made, dtype=np.float32) * np.float32(size / made)
+        x = np.take(x, np.minimum(at.astype(int), size - 1), axis)
     return x
 
 
@@ -54,8 +73,8 @@ PORTABLE: Mapping[str, Callable[..., Array]] = {
     "channel_shuffle": lambda x, a, w: (
         x.reshape(a["groups"], -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
     ),
-    "resize_nearest": lambda x, a, w: np.kron(x, np.ones((1, *a["scale"]))),
-    "resize_bilinear": lambda x, a, w: _bilinear(x, a["scale"]),
+    "resize_nearest": lambda x, a, w: _nearest(x, a),
+    "resize_bilinear": lambda x, a, w: _bilinear(x, a),
     "pixel_shuffle": lambda x, a, w: _pixel_shuffled(x, a["factor"]),
     "unflatten": lambda x, a, w: x.reshape(-1, 1, 1),
 }
@@ -66,6 +85,7 @@ def portable_attributes(op: str, channels: int, rng: np.random.Generator) -> dic
     """Random attributes of one of these operations on so many channels."""
     start = int(rng.integers(channels))
     divisors = [n for n in range(1, channels + 1) if channels % n == 0]
+    size = "size" if rng.integers(2) else "scale"
     found: dict[str, dict[str, object]] = {
         "clip": {"low": float(rng.uniform(-1, 0)), "high": float(rng.uniform(0, 1))},
         "leaky_relu": {"slope": float(rng.uniform(-0.5, 1))},
@@ -73,8 +93,11 @@ def portable_attributes(op: str, channels: int, rng: np.random.Generator) -> dic
         "slice": {"start": start, "stop": int(rng.integers(start, channels)) + 1},
         "channel_shuffle": {"groups": int(rng.choice(divisors))},
         "pixel_shuffle": {"factor": int(rng.choice([n for n in (1, 2, 3) if channels % n**2 == 0]))},
-        "resize_nearest": {"scale": (int(rng.integers(1, 4)), int(rng.integers(1, 4)))},
-        "resize_bilinear": {"scale": (int(rng.integers(1, 4)), int(rng.integers(1, 4)))},
+        "resize_nearest": {size: tuple(map(int, rng.integers(1, 4 if size == "scale" else 14, 2)))},
+        "resize_bilinear": {
+            size: tuple(map(int, rng.integers(1, 4 if size == "scale" else 14, 2))),
+            "align_corners": bool(rng.integers(2)),
+        },
     }
     return found.get(op, {})
 

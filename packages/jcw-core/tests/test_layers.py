@@ -268,14 +268,16 @@ FIELDS = {
     "residual": True,
     "dilation": (1, 2),
     "output_padding": (1, 0),
+    "size": (3, 7),
 }
 TAKES = {
-    "conv2d": FIELDS.keys() - {"output_padding"},
-    "conv_transpose2d": FIELDS.keys() - {"activation", "residual"},
+    "conv2d": FIELDS.keys() - {"output_padding", "size"},
+    "conv_transpose2d": FIELDS.keys() - {"activation", "residual", "size"},
     **{op: {*WINDOW, "activation"} for op in ("max_pool", "avg_pool")},
     **{op: {"activation", "residual"} for op in ("linear", "batch_norm")},
     **{op: {"activation"} for op in ("add", "mul", "scale")},
-    **{op: {"stride"} for op in ("resize_nearest", "resize_bilinear", "pixel_shuffle")},
+    **{op: {"stride", "size"} for op in ("resize_nearest", "resize_bilinear")},
+    "pixel_shuffle": {"stride"},
 }
 
 
@@ -283,7 +285,8 @@ TAKES = {
 def test_operations_take_no_fields_that_they_do_not_have(op: str) -> None:
     taken = TAKES.get(op, set())
     size = 1 if op in ("linear", "unflatten") else 5
-    own = {name: FIELDS[name] for name in taken} | ({"stride": (2, 2)} if op == "pixel_shuffle" else {})
+    own = {name: FIELDS[name] for name in taken - {"size"}}
+    own |= {"stride": (2, 2)} if op == "pixel_shuffle" else {}
     whole = LayerProblem(op, 8, size, size, {"flatten": 200, "pixel_shuffle": 2}.get(op, 8), **own)
     for name in FIELDS.keys() - taken:
         with pytest.raises(NetworkError, match=f"layer problem with {name}, which {op} does not take"):
@@ -300,6 +303,8 @@ def test_operations_take_no_fields_that_they_do_not_have(op: str) -> None:
         ("conv_transpose2d", (4, 2, 3, 4), {"padding": (1, 1)}),
         ("conv_transpose2d", (4, 2, 3, 6), {"groups": 4}),
         ("conv2d", (4, 5, 5, 4), {"kernel_size": (3, 3), "dilation": (1, 3)}),
+        ("resize_nearest", (4, 5, 5, 4), {"size": (3, 0)}),
+        ("resize_bilinear", (4, 5, 5, 4), {"size": (3, 7), "stride": (2, 2)}),
     ],
 )
 def test_impossible_shapes(op: str, sizes: tuple[int, ...], change: dict[str, object]) -> None:
@@ -313,6 +318,13 @@ def test_sizes_of_dilated_and_transposed_layers() -> None:
     up = LayerProblem("conv_transpose2d", 4, 5, 6, 8, (3, 4), (2, 2), (1, 1), output_padding=(1, 0))
     assert (up.out_height, up.out_width) == (10, 12)
     assert up.macs == 4 * 8 * 12 * 30
+
+
+def test_sizes_of_resized_planes() -> None:
+    enlarged = LayerProblem("resize_bilinear", 4, 5, 6, 4, stride=(2, 3))
+    assert (enlarged.out_height, enlarged.out_width) == (10, 18)
+    to = LayerProblem("resize_nearest", 4, 5, 6, 4, size=(7, 2))
+    assert (to.out_height, to.out_width) == (7, 2)
 
 
 DEPTHWISE = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), (2, 2), (1, 1), groups=8)

@@ -166,6 +166,43 @@ def test_constants_beside_layers(tmp_path: Path, rng: np.random.Generator) -> No
         agrees(tmp_path, conv_and(rng, *steps, tensors=tensors))
 
 
+ALIGNED = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes"),
+    [
+        (("", "", "sizes"), {"mode": "linear"}),
+        (("", "", "sizes"), ALIGNED),
+        (("", "", "pair"), {**ALIGNED, "axes": (2, 3)}),
+        (("", "", "turned"), {"mode": "linear", "axes": (3, 2)}),
+        (("", "halves"), {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}),
+        (("", "halves"), {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
+        (
+            ("", "", "sizes"),
+            {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+        ),
+        (("", "thirds"), {**ALIGNED, "axes": (-1,)}),
+    ],
+)
+def test_planes_are_resized(
+    tmp_path: Path, inputs: tuple[str, ...], attributes: dict[str, Any], rng: np.random.Generator
+) -> None:
+    steps = [
+        step("Conv", "x", "w", to="c", kernel_shape=(1, 1)),
+        step("Resize", "c", *inputs, **attributes),
+    ]
+    tensors = [
+        random("w", 5, 4, 1, 1, rng=rng),
+        numbers("sizes", [1, 5, 9, 4], np.int64),
+        numbers("pair", [7, 13], np.int64),
+        numbers("turned", [13, 7], np.int64),
+        numbers("halves", [1, 1, 1.5, 0.5]),
+        numbers("thirds", [1 / 3]),
+    ]
+    agrees(tmp_path, model(steps, tensors, opset=18).SerializeToString())
+
+
 def test_normalisation_at_the_input(tmp_path: Path, rng: np.random.Generator) -> None:
     steps = [
         step("Sub", "x", "mean"),

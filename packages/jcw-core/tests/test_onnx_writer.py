@@ -62,6 +62,10 @@ def every_operation() -> Network:
     net.add("twice", "resize_nearest", scale=(2, 3))
     net.add("thrice", "resize_bilinear", scale=(3, 2))
     net.add("elu", "elu", alpha=0.7)
+    net.add("corners", "resize_bilinear", scale=(1, 2), align_corners=True)
+    net.add("to", "resize_nearest", size=(37, 31))
+    net.add("to_corners", "resize_bilinear", size=(31, 41), align_corners=True)
+    net.add("less", "resize_bilinear", size=(36, 54))
     net.add(
         "dilated",
         "conv2d",

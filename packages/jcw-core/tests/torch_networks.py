@@ -366,6 +366,30 @@ class UNet(nn.Module):
         return F.softmax(self.outc(x) * wide, dim=1)
 
 
+class Segmentation(nn.Module):
+    """A U-Net whose corners are aligned, on levels whose sizes do not divide; its side branch sees less."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inc, self.down, self.deep = (
+            conv_norm(3, 8, 3),
+            conv_norm(8, 12, 3, 2),
+            conv_norm(12, 16, 3, 2),
+        )
+        self.up = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
+        self.side, self.conv, self.outc = conv_norm(3, 4, 3), conv_norm(40, 8, 3), nn.Conv2d(8, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x1 = self.inc(x)
+        x2 = self.down(x1)
+        x3 = self.deep(F.pad(x2, (0, 1)))
+        whole = F.interpolate(self.up(x3), size=x1.shape[-2:], mode="bilinear", align_corners=True)
+        small = F.interpolate(F.interpolate(x, scale_factor=0.5, mode="bilinear"), size=(7, 5))
+        parts = [F.interpolate(part, size=x1.shape[-2:]) for part in (x2, self.side(small))]
+        parts[0] = F.interpolate(F.max_pool2d(parts[0], 2), scale_factor=2, mode="nearest-exact")
+        return self.outc(self.conv(torch.cat((x1, whole, *parts), 1)))
+
+
 class SeNet(nn.Module):
     """Its squeeze-excite has linear layers, and its padding and activations are those of TensorFlow's ports."""
 
@@ -389,6 +413,7 @@ PARTS: Mapping[str, Callable[[], nn.Module]] = {
     "shufflenet_v2": ShuffleNetV2,
     "yolov8": Yolo,
     "unet": UNet,
+    "segmentation": Segmentation,
     "senet": SeNet,
 }
 """Networks that take channels apart, change the size of planes, or have padding whose sides differ."""

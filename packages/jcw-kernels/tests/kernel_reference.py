@@ -61,12 +61,30 @@ ACTIVATE: dict[str, Callable[[F64], F64]] = {
 }
 
 
-def bilinear(x: F64, factors: Any) -> F64:
-    """Along one axis after the other, between the centres of pixels."""
-    for axis, factor in zip((1, 2), factors, strict=True):
+def resized_size(x: F64, attributes: Mapping[str, Any]) -> tuple[int, int]:
+    """(height, width) of what a resizing operation makes."""
+    scale = attributes.get("scale", (1, 1))
+    made = attributes.get("size") or (x.shape[1] * scale[0], x.shape[2] * scale[1])
+    return int(made[0]), int(made[1])
+
+
+def bilinear(x: F64, attributes: Mapping[str, Any]) -> F64:
+    """Along one axis after the other, by numpy's own interpolation between the centres of pixels."""
+    for axis, made in zip((1, 2), resized_size(x, attributes), strict=True):
         size = x.shape[axis]
-        at = (np.arange(size * factor) + 0.5) / factor - 0.5
+        at = (np.arange(made) + 0.5) * size / made - 0.5
+        if attributes.get("align_corners"):
+            at = np.linspace(0, size - 1, made)
         x = np.apply_along_axis(lambda line, at=at, size=size: np.interp(at, np.arange(size), line), axis, x)
+    return x
+
+
+def nearest(x: F64, attributes: Mapping[str, Any]) -> F64:
+    """The pixels that torch takes, which counts in float32."""
+    for axis, made in zip((1, 2), resized_size(x, attributes), strict=True):
+        size = x.shape[axis]
+        at = np.arange(made, dtype=np.float32) * np.float32(size / made)
+        x = np.take(x, np.minimum(at.astype(int), size - 1), axis)
     return x
 
 
@@ -91,8 +109,8 @@ PORTABLE: dict[str, Callable[..., F64]] = {
     "channel_shuffle": lambda x, a, w: (
         x.reshape(a["groups"], -1, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
     ),
-    "resize_nearest": lambda x, a, w: np.kron(x, np.ones((1, *a["scale"]))),
-    "resize_bilinear": lambda x, a, w: bilinear(x, a["scale"]),
+    "resize_nearest": lambda x, a, w: nearest(x, a),
+    "resize_bilinear": lambda x, a, w: bilinear(x, a),
     "pixel_shuffle": lambda x, a, w: pixel_shuffled(x, a["factor"]),
     "unflatten": lambda x, a, w: x.reshape(-1, 1, 1),
 }

@@ -142,6 +142,7 @@ PROBLEMS = [
         for op in ("clip", "leaky_relu", "elu", "prelu", "softmax", "channel_shuffle")
     ),
     *(LayerProblem(op, 8, 5, 6, 8, stride=(2, 3)) for op in ("resize_nearest", "resize_bilinear")),
+    *(LayerProblem(op, 8, 5, 6, 8, size=(7, 4)) for op in ("resize_nearest", "resize_bilinear")),
     LayerProblem("conv2d", 8, 10, 9, 12, (3, 3), padding=(2, 2), density=0.5, dilation=(2, 2)),
     LayerProblem("conv_transpose2d", 8, 5, 4, 12, (4, 3), (2, 2), (1, 0), density=0.5, output_padding=(1, 0)),
     LayerProblem("slice", 8, 10, 9, 5),

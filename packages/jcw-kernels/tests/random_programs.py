@@ -216,6 +216,7 @@ def portable_attributes(op: str, channels: int, rng: np.random.Generator) -> dic
     start = int(rng.integers(channels))
     divisors = [n for n in range(1, channels + 1) if channels % n == 0]
     scale = [int(n) for n in rng.integers(1, 4, 2)]
+    by = {"scale": scale} if rng.integers(2) else {"size": [int(n) for n in rng.integers(1, 14, 2)]}
     found: dict[str, dict[str, Any]] = {
         "clip": {"low": float(rng.uniform(-1, 0)), "high": float(rng.uniform(0, 1))},
         "leaky_relu": {"slope": float(rng.uniform(-0.5, 1))},
@@ -223,8 +224,8 @@ def portable_attributes(op: str, channels: int, rng: np.random.Generator) -> dic
         "slice": {"start": start, "stop": int(rng.integers(start, channels)) + 1},
         "channel_shuffle": {"groups": int(rng.choice(divisors))},
         "pixel_shuffle": {"factor": int(rng.choice([n for n in (1, 2, 3) if channels % n**2 == 0]))},
-        "resize_nearest": {"scale": scale},
-        "resize_bilinear": {"scale": scale},
+        "resize_nearest": by,
+        "resize_bilinear": by | {"align_corners": bool(rng.integers(2))},
     }
     return found.get(op, {})
 

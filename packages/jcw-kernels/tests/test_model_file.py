@@ -110,7 +110,7 @@ def test_there_is_a_fixture_of_every_precision() -> None:
 
 def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
     metadata, arrays = parts(file)
-    assert metadata["format"] == FORMAT == "jcw-model/6"
+    assert metadata["format"] == FORMAT == "jcw-model/7"
     assert metadata["precision"] == "float32"
     data = b"".join(
         [
@@ -126,8 +126,8 @@ def test_the_header_states_version_precision_and_checksum(file: bytes) -> None:
     [
         (
             "format",
-            "jcw-model/7",
-            "of format jcw-model/7, newer than this engine, which reads up to jcw-model/6",
+            "jcw-model/8",
+            "of format jcw-model/8, newer than this engine, which reads up to jcw-model/7",
         ),
         ("format", "jcw-model/999999999", "newer than this engine"),
         ("format", "jcw-model/9999999999", "does not say format"),
@@ -150,7 +150,7 @@ def test_other_formats_are_refused_by_name(file: bytes, key: str, value: str | N
 
 
 def test_a_newer_format_is_refused_whatever_else_it_holds() -> None:
-    expect(save_tensors({"x": np.zeros(1, np.float32)}, {"format": "jcw-model/7"}), "jcw-model/7, newer than")
+    expect(save_tensors({"x": np.zeros(1, np.float32)}, {"format": "jcw-model/8"}), "jcw-model/8, newer than")
 
 
 @pytest.mark.parametrize("value", ["crc32:00000000", "", "CRC32", None])

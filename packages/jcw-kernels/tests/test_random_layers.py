@@ -27,6 +27,7 @@ REQUIRED = dict.fromkeys(("in_channels", "in_height", "in_width", "out_channels"
 OPTIONAL = {
     "dilation": st.tuples(st.integers(1, 3), st.integers(1, 3)),
     "output_padding": st.tuples(st.integers(0, 1), st.integers(0, 1)),
+    "size": st.tuples(st.integers(0, 9), st.integers(0, 9)),
     "kernel_size": st.tuples(st.integers(1, 5), st.integers(1, 5)),
     "stride": st.tuples(st.integers(1, 3), st.integers(1, 3)),
     "padding": st.tuples(st.integers(0, 3), st.integers(0, 3)),

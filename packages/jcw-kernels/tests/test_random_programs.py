@@ -23,10 +23,12 @@ ATTRIBUTES = {
     "scale": [2, 1],
     "dilation": [2, 1],
     "output_padding": [0, 1],
+    "size": [3, 5],
+    "align_corners": True,
 }
 LACKS = {
-    "conv2d": {"start", "scale", "output_padding"},
-    "conv_transpose2d": {"start", "scale", "activation", "residual"},
+    "conv2d": {"start", "scale", "output_padding", "size", "align_corners"},
+    "conv_transpose2d": {"start", "scale", "activation", "residual", "size", "align_corners"},
     "linear": ATTRIBUTES.keys() - {"activation", "residual"},
     **{
         op: ATTRIBUTES.keys() - {"kernel_size", "stride", "padding", "activation"}
@@ -35,7 +37,8 @@ LACKS = {
     **{op: {*ATTRIBUTES} for op in ("clip", "leaky_relu", "elu", "softmax")},
     "slice": ATTRIBUTES.keys() - {"start"},
     "channel_shuffle": ATTRIBUTES.keys() - {"groups"},
-    **{op: ATTRIBUTES.keys() - {"scale"} for op in ("resize_nearest", "resize_bilinear")},
+    "resize_nearest": ATTRIBUTES.keys() - {"scale", "size"},
+    "resize_bilinear": ATTRIBUTES.keys() - {"scale", "size", "align_corners"},
     "pixel_shuffle": ATTRIBUTES.keys() - {"scale"},
     **{op: {*ATTRIBUTES} for op in ("global_avg_pool", "flatten", "concat")},
     **{op: ATTRIBUTES.keys() - {"activation"} for op in ("add", "mul", "activation")},

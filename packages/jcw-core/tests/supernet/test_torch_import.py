@@ -180,6 +180,14 @@ def test_numbers() -> None:
         (lambda x, row: x / (x + 1), "divides by a value that depends on the image"),
         (lambda x, row: x / 0.0, "divides by zero"),
         (lambda x, row: x * row, r"a constant of shape \(32,\)"),
+        (
+            lambda x, row: F.interpolate(x, scale_factor=0.3),
+            r"from \(32, 32\) to \(9, 9\) by 0.3, which is not",
+        ),
+        (
+            lambda x, row: F.interpolate(x, 9, mode="nearest-exact"),
+            "nearest-exact by other than whole factors",
+        ),
     ],
 )
 def test_arithmetic_that_has_no_place(compute: Callable[[Tensor, Tensor], Tensor], message: str) -> None:

@@ -114,7 +114,7 @@ void check_channels(const Json& problem, const std::string& op, const Shape& in,
 Unit unit_of(const Json& problem, const std::string& name) {
   const std::string op = problem.at("op").text("op");
   Json::Object entry = {{"name", Json{name}}, {"inputs", Json{Json::Array{}}}, {"op", Json{engine_op(op)}}};
-  for (const char* key : {"groups", "kernel_size", "stride", "padding", "dilation", "output_padding"})
+  for (const char* key : {"groups", "kernel_size", "stride", "padding", "dilation", "output_padding", "size"})
     if (const Json* value = problem.find(key)) {
       const bool resizes = op.starts_with("resize_") || op == "pixel_shuffle";
       const bool factor = resizes && key == std::string("stride");

@@ -1,6 +1,6 @@
 // Version, precision and checksum of a model.jcw. Version 1 states neither of the latter two; from version 3 on weights may
 // be of half precision, from version 4 on convolutions of whole numbers, from version 5 on depthwise ones of these, from version 6
-// on linear layers.
+// on linear layers. From version 7 on planes are resized to any size, also with corners on one another.
 #include "model/format.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace jcw {
 namespace {
 
 constexpr std::string_view kFormat = "jcw-model/";
-constexpr int kNewest = 6;
+constexpr int kNewest = 7;
 constexpr std::string_view kPrecisions[] = {"float32", "float16", "int8"};
 
 // Of one to nine digits.

@@ -236,6 +236,8 @@ const Json::Array& Json::array(const char* what) const { return typed<Array>(*th
 const Json::Object& Json::object(const char* what) const { return typed<Object>(*this, what, "an object"); }
 const std::string& Json::text(const char* what) const { return typed<std::string>(*this, what, "text"); }
 
+bool Json::boolean(const char* what) const { return typed<bool>(*this, what, "true or false"); }
+
 std::int64_t Json::integer(const char* what, std::int64_t low, std::int64_t high) const {
   const double number = typed<double>(*this, what, "a number");
   if (number != std::floor(number) || number < static_cast<double>(low) || number > static_cast<double>(high))

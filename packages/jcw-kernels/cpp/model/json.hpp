@@ -22,6 +22,7 @@ class Json {
   const Array& array(const char* what) const;
   const Object& object(const char* what) const;
   const std::string& text(const char* what) const;
+  bool boolean(const char* what) const;
   std::int64_t integer(const char* what, std::int64_t low, std::int64_t high) const;
 
   const Json* find(std::string_view key) const;  // null when absent or not an object

@@ -58,13 +58,12 @@ int integer(const Json& object, const char* key, int low, int high, int absent) 
   return value ? static_cast<int>(value->integer(key, low, high)) : absent;
 }
 
-Pair pair(const Json& object, const char* key, int low, Pair absent) {
+Pair pair(const Json& object, const char* key, int low, Pair absent, int high = kLargestWindow) {
   const Json* value = object.find(key);
   if (!value) return absent;
   const Json::Array& items = value->array(key);
   if (items.size() != 2) throw FormatError(std::string(key) + " is not a pair");
-  return {static_cast<int>(items[0].integer(key, low, kLargestWindow)),
-          static_cast<int>(items[1].integer(key, low, kLargestWindow))};
+  return {static_cast<int>(items[0].integer(key, low, high)), static_cast<int>(items[1].integer(key, low, high))};
 }
 
 // A pair for both ends of the axes, or four numbers: top, left, bottom, right.
@@ -96,6 +95,8 @@ void read_portable(const Json& entry, Unit& unit) {
   unit.slope = number(entry, unit.op == Op::elu ? "alpha" : "slope");
   unit.start = integer(entry, "start", 0, kLargestSize, 0);
   unit.scale = pair(entry, "scale", 1, {1, 1});
+  unit.size = pair(entry, "size", 0, {0, 0}, kLargestSize);
+  if (const Json* aligned = entry.find("align_corners")) unit.align_corners = aligned->boolean("align_corners");
   if (const int factor = integer(entry, "factor", 1, kLargestWindow, 1); factor != 1) unit.scale = {factor, factor};
 }
 
@@ -219,8 +220,10 @@ void check_attributes(const Unit& unit) {
   if (unit.output_padding != Pair{0, 0} && unit.op != Op::conv_transpose2d) refuse("output_padding");
   if (unit.groups != 1 && !unit.convolves() && unit.op != Op::channel_shuffle) refuse("groups");
   if (unit.start != 0 && unit.op != Op::slice) refuse("start");
-  if (unit.scale != Pair{1, 1} && unit.op != Op::resize_nearest && unit.op != Op::resize_bilinear && unit.op != Op::pixel_shuffle)
-    refuse("scale");
+  if (unit.scale != Pair{1, 1} && !unit.resizes() && unit.op != Op::pixel_shuffle) refuse("scale");
+  const bool sized = unit.resizes() && unit.scale == Pair{1, 1} && std::min(unit.size.y, unit.size.x) > 0;
+  if (unit.size != Pair{0, 0} && !sized) refuse("size");
+  if (unit.align_corners && unit.op != Op::resize_bilinear) refuse("align_corners");
   const bool moves = unit.op == Op::concat || unit.op == Op::flatten || unit.op == Op::global_avg_pool;
   if (unit.activation != Activation::none && (moves || unit.portable())) refuse("activation");
   if (unit.residual >= 0 && !unit.fuses()) refuse("residual");

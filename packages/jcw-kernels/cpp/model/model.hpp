@@ -47,6 +47,8 @@ struct Unit {
   float low = 0.0f, high = 0.0f, slope = 0.0f;  // of clip; of leaky_relu, and the alpha of elu
   int start = 0;                                // first channel of a slice
   Pair scale;                                   // of a resizing operation; of pixel_shuffle, its factor twice
+  Pair size{0, 0};                              // that a resizing operation makes, where it has no factor
+  bool align_corners = false;                   // of resize_bilinear
   Shape in, out;
   std::vector<float> weight;  // out_channels x (in channels / groups) x kernel; of prelu, channels
   std::vector<float> bias;    // out_channels
@@ -61,6 +63,7 @@ struct Unit {
   bool fuses() const { return op == Op::conv2d || op == Op::linear; }  // takes a residual
   bool quantized() const { return !weight_scale.empty(); }
   bool depthwise() const { return op == Op::conv2d && groups == in.channels && groups == out.channels; }
+  bool resizes() const { return op == Op::resize_nearest || op == Op::resize_bilinear; }
   bool portable() const { return op >= Op::clip; }  // computed by plain loops
   Pair span() const { return {(kernel.y - 1) * dilation.y + 1, (kernel.x - 1) * dilation.x + 1}; }  // pixels, first to last tap
   int taps() const { return whole(times(kernel.y, kernel.x)); }

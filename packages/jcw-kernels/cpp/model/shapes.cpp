@@ -94,7 +94,9 @@ Shape inferred(const Model& model, const Unit& unit) {
       if (unit.in.channels % unit.groups) fail(unit, "channels do not divide into groups");
       break;
     case Op::resize_nearest: case Op::resize_bilinear: {
-      const std::int64_t height = std::int64_t{unit.in.height} * unit.scale.y, width = std::int64_t{unit.in.width} * unit.scale.x;
+      const bool sized = unit.size != Pair{0, 0};
+      const std::int64_t height = sized ? unit.size.y : std::int64_t{unit.in.height} * unit.scale.y;
+      const std::int64_t width = sized ? unit.size.x : std::int64_t{unit.in.width} * unit.scale.x;
       if (height * width > 1 << 28) fail(unit, "too many pixels");
       return {unit.in.channels, static_cast<int>(height), static_cast<int>(width)};
     }

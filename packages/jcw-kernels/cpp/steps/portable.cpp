@@ -9,10 +9,33 @@
 namespace jcw {
 namespace {
 
+// The two pixels between which one of a resized plane lies along one axis, and how far from the first one; the nearest is the
+// first. Numbers are rounded as torch does.
+struct Between {
+  int first, second;
+  float share;
+
+  static std::vector<Between> pixels(const Unit& unit, int scale, int size, int made) {
+    const auto ratio = [](int a, int b) { return static_cast<float>(a) / static_cast<float>(b); };
+    const float step = !unit.align_corners ? ratio(size, made) : made > 1 ? ratio(size - 1, made - 1) : 0.0f;
+    std::vector<Between> found;
+    for (int out = 0; out < made; ++out) {
+      const float pixel = static_cast<float>(out);
+      const bool edges = unit.op == Op::resize_nearest || unit.align_corners;
+      const float at = edges ? pixel * step : std::max((pixel + 0.5f) * step - 0.5f, 0.0f);
+      const bool whole = unit.op == Op::resize_nearest && size * scale == made;
+      const int first = whole ? out / scale : std::min(static_cast<int>(at), size - 1);
+      found.push_back({first, std::min(first + 1, size - 1), at - static_cast<float>(first)});
+    }
+    return found;
+  }
+};
+
 // Where an operation reads and writes, and what it is.
 struct Call {
   View in, out;
   Unit unit;
+  std::vector<Between> rows = {}, columns = {};  // of a resizing operation
 
   const float* source(int channel, int y) const { return static_cast<const float*>(in.data) + channel * in.plane + y * in.row; }
   float* target(int channel, int y) const { return static_cast<float*>(out.data) + channel * out.plane + y * out.row; }
@@ -63,9 +86,9 @@ void shuffle(const Call& call, Range channels) {
 void resize_nearest(const Call& call, Range channels) {
   for (int c = channels.begin; c < channels.end; ++c)
     for (int y = 0; y < call.unit.out.height; ++y) {
-      const float* const from = call.source(c, y / call.unit.scale.y);
-      float* const to = call.target(c, y);
-      for (int x = 0; x < call.unit.out.width; ++x) to[x] = from[x / call.unit.scale.x];
+      const float* const from = call.source(c, call.rows[static_cast<std::size_t>(y)].first);
+      const auto value = [&](const Between& x) { return from[x.first]; };
+      std::transform(call.columns.begin(), call.columns.end(), call.target(c, y), value);
     }
 }
 
@@ -79,33 +102,16 @@ void pixel_shuffle(const Call& call, Range channels) {
     }
 }
 
-// The two pixels between which an output pixel lies along one axis, and how far from the first one.
-struct Between {
-  int first, second;
-  float share;
-
-  static Between of(int out, int scale, int size) {
-    const float at = std::max((static_cast<float>(out) + 0.5f) / static_cast<float>(scale) - 0.5f, 0.0f);
-    const int first = std::min(static_cast<int>(at), size - 1);
-    return {first, std::min(first + 1, size - 1), at - static_cast<float>(first)};
-  }
-};
-
 void resize_bilinear(const Call& call, Range channels) {
-  const Unit& u = call.unit;
   for (int c = channels.begin; c < channels.end; ++c)
-    for (int y = 0; y < u.out.height; ++y) {
-      const Between rows = Between::of(y, u.scale.y, u.in.height);
+    for (int y = 0; y < call.unit.out.height; ++y) {
+      const Between& rows = call.rows[static_cast<std::size_t>(y)];
       const float* const above = call.source(c, rows.first);
       const float* const below = call.source(c, rows.second);
-      float* const to = call.target(c, y);
-      for (int x = 0; x < u.out.width; ++x) {
-        const Between columns = Between::of(x, u.scale.x, u.in.width);
-        const auto mixed = [&](const float* row) {
-          return row[columns.first] + (row[columns.second] - row[columns.first]) * columns.share;
-        };
-        to[x] = mixed(above) + (mixed(below) - mixed(above)) * rows.share;
-      }
+      std::transform(call.columns.begin(), call.columns.end(), call.target(c, y), [&](const Between& x) {
+        const auto mixed = [&](const float* row) { return row[x.first] + (row[x.second] - row[x.first]) * x.share; };
+        return mixed(above) + (mixed(below) - mixed(above)) * rows.share;
+      });
     }
 }
 
@@ -191,7 +197,9 @@ struct InFloats {
   }
 
   explicit InFloats(const Call& halves)
-      : from(halves.in), to(halves.out), call{dense(in, halves.unit.in), dense(out, halves.unit.out), halves.unit} {}
+      : from(halves.in),
+        to(halves.out),
+        call{dense(in, halves.unit.in), dense(out, halves.unit.out), halves.unit, halves.rows, halves.columns} {}
 
   void widen(Range channels) const {
     const Shape& shape = call.unit.in;
@@ -213,6 +221,10 @@ struct InFloats {
 Step make_portable(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const auto call = std::make_shared<Call>(Call{binder.view(o.reads[0]), binder.view(o.write), unit});
+  if (unit.resizes()) {
+    call->rows = Between::pixels(unit, unit.scale.y, unit.in.height, unit.out.height);
+    call->columns = Between::pixels(unit, unit.scale.x, unit.in.width, unit.out.width);
+  }
   const int count = unit.op == Op::softmax ? unit.out.height : unit.out.channels;
   Step step;
   step.kernel = "portable";

@@ -138,7 +138,9 @@ def _portable(problem: LayerProblem) -> dict[str, Any]:
         return {"groups": 2 if problem.in_channels % 2 == 0 else 1}
     if problem.op == "pixel_shuffle":
         return {"factor": problem.stride[0]}
-    return {"scale": list(problem.stride)} if problem.op.startswith("resize") else {}
+    if problem.op.startswith("resize"):
+        return {"size": list(problem.size)} if any(problem.size) else {"scale": list(problem.stride)}
+    return {}
 
 
 def _weights(name: str, problem: LayerProblem, rng: np.random.Generator) -> Tensors:

@@ -25,10 +25,11 @@ from jcw_kernels.fold import Folded, fold
 from jcw_kernels.quantization import Numbers, Quantization, quantized
 from jcw_kernels.weight_packing import as_stored, pack
 
-FORMAT = "jcw-model/6"
+FORMAT = "jcw-model/7"
 """What is written. Engines read this and all before it: version 1 states neither precision nor checksum, up to version 2
 all weights are float32, up to version 3 all layers compute with
-floats, up to version 4 depthwise ones do, and up to version 5 linear ones. Those before float16 refuse it by its name."""
+floats, up to version 4 depthwise ones do, and up to version 5 linear ones, and up to version 6 resizing is by whole
+factors between the centres of pixels. Those before float16 refuse it by its name."""
 
 IMAGES = "images"
 """The key of the metadata that says how image files become the input; a model runs without."""
@@ -38,7 +39,7 @@ OUTPUTS = "outputs"
 
 _ATTRIBUTES = (
     *("out_channels", "groups", "kernel_size", "stride", "padding", "dilation", "output_padding"),
-    *("low", "high", "slope", "alpha", "start", "scale", "factor"),
+    *("low", "high", "slope", "alpha", "start", "scale", "factor", "size", "align_corners"),
 )
 
 

@@ -173,7 +173,8 @@ def _nodes(node: Node, tensor: Callable[[str], str]) -> list[NodeProto]:
     if node.op == "channel_shuffle":
         return _shuffle(node, inputs, output)
     kind, arrays, attributes = _operator(node)
-    return [helper.make_node(kind, [*inputs, *arrays], [output], name=node.name, **attributes)]
+    before = _sizes(node, inputs) if "size" in node.attributes else []
+    return [*before, helper.make_node(kind, [*inputs, *arrays], [output], name=node.name, **attributes)]
 
 
 def _shuffle(node: Node, inputs: list[str], output: str) -> list[NodeProto]:
@@ -184,6 +185,18 @@ def _shuffle(node: Node, inputs: list[str], output: str) -> list[NodeProto]:
         helper.make_node("Reshape", [*inputs, f"{node.name}.groups"], [apart], name=apart),
         helper.make_node("Transpose", [apart], [turned], name=turned, perm=(0, 2, 1, 3, 4)),
         helper.make_node("Reshape", [turned, f"{node.name}.channels"], [output], name=node.name),
+    ]
+
+
+def _sizes(node: Node, inputs: list[str]) -> list[NodeProto]:
+    """All four sizes of what is made: those of images and channels are its input's."""
+    from onnx import helper
+
+    shape, front, sizes = (f"{node.name}.{part}" for part in ("shape", "front", "sizes"))
+    return [
+        helper.make_node("Shape", inputs, [shape], name=shape),
+        helper.make_node("Slice", [shape, *_arrays(node, "start", "stop")], [front], name=front),
+        helper.make_node("Concat", [front, *_arrays(node, "size")], [sizes], name=sizes, axis=0),
     ]
 
 
@@ -199,8 +212,14 @@ def _constants(network: Network, node: Node) -> Mapping[str, Any]:
         groups = integer(a, "groups")
         apart = (0, groups, shape[0] // groups, *shape[1:])
         return {"groups": np.array(apart, np.int64), "channels": np.array((0, *shape), np.int64)}
+    if node.op in _RESIZE and "size" in a:
+        return {
+            "size": np.array(pair(a, "size"), np.int64),
+            "start": np.array([0], np.int64),
+            "stop": np.array([2], np.int64),
+        }
     if node.op in _RESIZE:
-        return {"factors": np.array((1, 1, *pair(a, "scale")), np.float32)}
+        return {"factors": np.array((1, 1, *(pair(a, "scale") if "scale" in a else (1, 1))), np.float32)}
     return {"shape": np.array((0, -1, 1, 1), np.int64)} if node.op == "unflatten" else {}
 
 
@@ -254,7 +273,9 @@ def _operator(node: Node) -> tuple[str, list[str], Mapping[str, Any]]:
         kind, keys = _WITH_CONSTANTS[node.op]
         return kind, _arrays(node, *keys), {}
     if node.op in _RESIZE:
-        return "Resize", ["", *_arrays(node, "factors")], _RESIZE[node.op]
+        how = {"coordinate_transformation_mode": "align_corners"} if a.get("align_corners") else {}
+        by = ["", *_arrays(node, "sizes")] if "size" in a else _arrays(node, "factors")
+        return "Resize", ["", *by], {**_RESIZE[node.op], **how}
     if node.op in _NUMBERS:
         kind, key = _NUMBERS[node.op]
         return kind, [], {"alpha": a[key]}

@@ -167,9 +167,8 @@ def problem_of(network: Network, layer: FusedLayer, density: float = 1.0) -> Lay
         residual=layer.residual is not None,
         then=problem_of(network, layer.then) if layer.then is not None else None,
         dilation=dilation_of(node.attributes),
-        output_padding=pair(node.attributes, "output_padding")
-        if "output_padding" in node.attributes
-        else (0, 0),
+        output_padding=_amounts(node, "output_padding"),
+        size=_amounts(node, "size"),
     )
 
 
@@ -177,7 +176,11 @@ def _stride(node: Node) -> tuple[int, int]:
     key = _STRIDES.get(node.op)
     if key == "factor":
         return integer(node.attributes, key), integer(node.attributes, key)
-    return (1, 1) if key is None else pair(node.attributes, key)
+    return pair(node.attributes, key) if key is not None and key in node.attributes else (1, 1)
+
+
+def _amounts(node: Node, key: str) -> tuple[int, int]:
+    return pair(node.attributes, key) if key in node.attributes else (0, 0)
 
 
 def _padding(node: Node) -> tuple[int, ...]:

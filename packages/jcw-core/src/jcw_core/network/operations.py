@@ -285,8 +285,21 @@ def _shuffle_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
 
 def _resize_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
     channels, height, width = _plane(inputs)
-    rows, columns = pair(attributes, "scale")
-    return channels, height * rows, width * columns
+    if "size" not in attributes:
+        rows, columns = pair(attributes, "scale") if "scale" in attributes else (1, 1)
+        return channels, height * rows, width * columns
+    size = pair(attributes, "size")
+    if "scale" in attributes or min(size) < 1:
+        raise NetworkError(f"resizes to {size} by {attributes.get('scale', (1, 1))}, expected one of the two")
+    return channels, *size
+
+
+def resizing(before: Sequence[int], after: Sequence[int]) -> dict[str, tuple[int, int]]:
+    """The attributes that make ``after`` of ``before``, (height, width): a whole factor where there is one, else the size."""
+    (height, width), (rows, columns) = before, after
+    if rows % height or columns % width:
+        return {"size": (rows, columns)}
+    return {"scale": (rows // height, columns // width)}
 
 
 def _pixel_shuffle_shape(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
@@ -318,6 +331,8 @@ _PLAIN_CONV: Mapping[str, Attribute] = {**_PLAIN, "pruned_first": False}
 """The last is True for a first convolution whose weights may be pruned, see ``jcw_core.space.whole``."""
 _WHOLE = {"shares": ""}
 """A layer whose weights another one has too names that one; see ``Network.shared``."""
+_RESIZE = {"scale": "pair", "size": "amounts"}
+_AS_IT_IS: Mapping[str, Attribute] = {"scale": (1, 1), "size": (0, 0)}
 _POOL = {"kernel_size": "pair", "stride": "pair", "padding": "padding"}
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -363,8 +378,13 @@ OPERATIONS: Mapping[str, Operation] = {
     "softmax": Operation(1),
     "slice": Operation(1, {"start": "index", "stop": "int"}, _slice_shape),
     "channel_shuffle": Operation(1, {"groups": "int"}, _shuffle_shape),
-    "resize_nearest": Operation(1, {"scale": "pair"}, _resize_shape),
-    "resize_bilinear": Operation(1, {"scale": "pair"}, _resize_shape),
+    "resize_nearest": Operation(1, _RESIZE, _resize_shape, defaults=_AS_IT_IS),
+    "resize_bilinear": Operation(
+        1,
+        {**_RESIZE, "align_corners": "bool"},
+        _resize_shape,
+        defaults={**_AS_IT_IS, "align_corners": False},
+    ),
     "pixel_shuffle": Operation(1, {"factor": "int"}, _pixel_shuffle_shape),
     "unflatten": Operation(1, shape=_unflatten_shape),
 }
@@ -372,9 +392,9 @@ OPERATIONS: Mapping[str, Operation] = {
 
 ``clip`` is to ``low`` and ``high``, the largest float32 where there is no limit; ``prelu`` has a slope per channel;
 ``softmax`` is over channels, ``slice`` takes channels from ``start`` to before ``stop``, ``channel_shuffle`` transposes
-(groups, channels per group), and the resizing ones enlarge by whole factors, bilinear with the centres of corner
-pixels half a pixel inside. ``pixel_shuffle`` makes squares of ``factor`` x ``factor`` pixels of that many channels, row
-by row, so a transposed convolution whose kernel is its stride is a 1 x 1 convolution before it. The weights of any other,
+(groups, channels per group), and the resizing ones enlarge by whole factors (``scale``) or to any ``size``, as torch
+does: bilinear with the centres of corner pixels half a pixel inside or, where ``align_corners`` is true, on one
+another. ``pixel_shuffle`` makes squares of ``factor`` x ``factor`` pixels of that many channels, row by row, so a transposed convolution whose kernel is its stride is a 1 x 1 convolution before it. The weights of any other,
 ``conv_transpose2d``, lie as those of a convolution do, (out_channels, in_channels / groups, height, width). ``unflatten`` makes a plane of one pixel from each feature.
 """
 

@@ -22,15 +22,17 @@ from jcw_core.shown import call_of
 _WINDOWED = CONVOLUTIONS | {"max_pool", "avg_pool"}
 _WEIGHTED = frozenset({"conv2d", "linear", "batch_norm"})
 
-_RESIZING = frozenset({"resize_nearest", "resize_bilinear", "pixel_shuffle"})
+_RESIZING = frozenset({"resize_nearest", "resize_bilinear"})
+_ENLARGING = _RESIZING | {"pixel_shuffle"}
 
 _TAKEN_BY = {
     "kernel_size": _WINDOWED,
-    "stride": _WINDOWED | _RESIZING,
+    "stride": _WINDOWED | _ENLARGING,
     "padding": _WINDOWED,
     "groups": CONVOLUTIONS,
     "dilation": CONVOLUTIONS,
     "output_padding": frozenset({"conv_transpose2d"}),
+    "size": _RESIZING,
     "activation": (_WINDOWED - {"conv_transpose2d"}) | _WEIGHTED | {"add", "mul", "scale"},
     "residual": _WEIGHTED,
 }
@@ -56,6 +58,7 @@ class LayerProblem:
             1 x 1 convolution of stride 1, without padding and residual, has one.
         dilation: of a convolution, (height, width).
         output_padding: of a transposed convolution, (height, width).
+        size: that a resizing operation makes, (height, width), where it has no whole factor.
 
     Raises:
         NetworkError: a size below 1, a window larger than the input, an unknown operation, a field that the
@@ -77,13 +80,14 @@ class LayerProblem:
     then: LayerProblem | None = None
     dilation: tuple[int, int] = (1, 1)
     output_padding: tuple[int, int] = (0, 0)
+    size: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         sizes = (
             self.in_channels, self.in_height, self.in_width, self.out_channels,
             *self.kernel_size, *self.stride, *self.dilation, self.groups,
         )  # fmt: skip
-        amounts = (*self.padding, *self.output_padding)
+        amounts = (*self.padding, *self.output_padding, *self.size)
         if min(sizes) < 1 or min(amounts) < 0 or not 0 <= self.density <= 1:
             raise NetworkError(f"impossible layer problem: {self}")
         if self.op not in OPERATIONS and self.op != "scale":
@@ -129,6 +133,8 @@ class LayerProblem:
                 raise NetworkError(f"layer problem with {field.name}, which {self.op} does not take: {self}")
         if self.op == "linear" and (self.in_height, self.in_width) != (1, 1):
             raise NetworkError(f"layer problem of a linear layer whose input is not flat: {self}")
+        if any(self.size) and (min(self.size) < 1 or self.stride != (1, 1)):
+            raise NetworkError(f"layer problem of a size that is none, or beside a factor: {self}")
         made = self.in_channels * (self.in_height * self.in_width if self.op == "flatten" else 1)
         if self.op == "slice" and self.out_channels <= made:
             return
@@ -178,7 +184,9 @@ class LayerProblem:
     def _out(self, axis: int, size: int) -> int:
         if self.op in ("linear", "global_avg_pool", "flatten"):
             return 1
-        if self.op in _RESIZING:
+        if any(self.size):
+            return self.size[axis]
+        if self.op in _ENLARGING:
             return size * self.stride[axis]
         kernel, padding = span(self.kernel_size, self.dilation), sides_of(self.padding)
         if self.op == "conv_transpose2d":
@@ -230,7 +238,7 @@ def _is_pair(value: Any) -> bool:
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("op", "activation"), _is_text),
     **dict.fromkeys(("in_channels", "in_height", "in_width", "out_channels", "groups"), _is_whole),
-    **dict.fromkeys(("kernel_size", "stride", "dilation", "output_padding"), _is_pair),
+    **dict.fromkeys(("kernel_size", "stride", "dilation", "output_padding", "size"), _is_pair),
     "padding": _is_padding,
     "density": lambda value: isinstance(value, float) or _is_whole(value),
     "residual": lambda value: isinstance(value, bool),

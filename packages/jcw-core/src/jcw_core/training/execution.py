@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  the name everybody knows
@@ -216,6 +217,14 @@ def _number(node: Node, key: str) -> float:
     return value
 
 
+def _size(node: Node) -> dict[str, Any]:
+    """What torch is to be told of the size that a resizing operation makes."""
+    if "size" in node.attributes:
+        return {"size": pair(node.attributes, "size")}
+    scale = pair(node.attributes, "scale") if "scale" in node.attributes else (1, 1)
+    return {"scale_factor": tuple(map(float, scale))}
+
+
 def _shuffled(value: Tensor, groups: int) -> Tensor:
     # Not torch's channel_shuffle, which has no place in ONNX files.
     return value.view(len(value), groups, -1, *value.shape[2:]).transpose(1, 2).flatten(1, 2)
@@ -244,14 +253,12 @@ _PLAIN: Mapping[str, Callable[[Node, list[Tensor], bool], Tensor]] = {
         :, integer(node.attributes, "start") : integer(node.attributes, "stop")
     ],
     "channel_shuffle": lambda node, inputs, inplace: _shuffled(inputs[0], integer(node.attributes, "groups")),
-    "resize_nearest": lambda node, inputs, inplace: F.interpolate(
-        inputs[0], scale_factor=tuple(map(float, pair(node.attributes, "scale"))), mode="nearest"
-    ),
+    "resize_nearest": lambda node, inputs, inplace: F.interpolate(inputs[0], **_size(node), mode="nearest"),
     "resize_bilinear": lambda node, inputs, inplace: F.interpolate(
         inputs[0],
-        scale_factor=tuple(map(float, pair(node.attributes, "scale"))),
+        **_size(node),
         mode="bilinear",
-        align_corners=False,
+        align_corners=bool(node.attributes.get("align_corners")),
     ),
     "pixel_shuffle": lambda node, inputs, inplace: F.pixel_shuffle(
         inputs[0], integer(node.attributes, "factor")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 
 from jcw_core.errors import FormatError
 from jcw_core.formats.onnx_reader.graph import Operator
 from jcw_core.formats.onnx_reader.translation import Padded, Translation, Value
+from jcw_core.network.operations import resizing
 
 
 def _resize(net: Translation, operator: Operator) -> Value:
@@ -17,16 +19,15 @@ def _resize(net: Translation, operator: Operator) -> Value:
     )
     if operator.op == "Upsample":
         how = "asymmetric"
-    factors = _factors(net, operator, source)
+    by = resizing(net.shape(source)[2:], _size(net, operator, source))
     rounding = operator.attributes.get("nearest_mode", "round_prefer_floor")
-    # By whole factors all of these pick the same pixels.
     fits = how == "asymmetric" and (rounding == "floor" or operator.op == "Upsample")
-    if mode == "nearest" and (
-        fits or (how in ("half_pixel", "pytorch_half_pixel") and rounding == "round_prefer_floor")
-    ):
-        return net.append(operator, "resize_nearest", source, scale=factors)
-    if mode == "linear" and how in ("half_pixel", "pytorch_half_pixel"):
-        return net.append(operator, "resize_bilinear", source, scale=factors)
+    # By whole factors these pick the same pixels.
+    centred = how in ("half_pixel", "pytorch_half_pixel")
+    if mode == "nearest" and (fits or (centred and rounding == "round_prefer_floor" and "scale" in by)):
+        return net.append(operator, "resize_nearest", source, **by)
+    if mode == "linear" and (centred or how == "align_corners"):
+        return net.append(operator, "resize_bilinear", source, **by, align_corners=not centred)
     raise FormatError(f"resizes by {mode} with {how} ({rounding}), which has no place")
 
 
@@ -82,18 +83,37 @@ def _sides(net: Translation, operator: Operator, rank: int) -> tuple[int, ...]:
     return sides
 
 
-def _factors(net: Translation, operator: Operator, source: str) -> tuple[int, int]:
+def _size(net: Translation, operator: Operator, source: str) -> tuple[int, int]:
+    """(height, width) of what is made, from sizes or from factors that come to whole numbers."""
+    for key, plain in (("antialias", 0), ("keep_aspect_ratio_policy", "stretch")):
+        if (found := operator.attributes.get(key, plain)) != plain:
+            raise FormatError(f"resizes with {key} = {found}, which has no place")
     shape = net.shape(source)
-    place = 1 if operator.op == "Upsample" or (not operator.has_input(2) and len(operator.inputs) == 2) else 2
+    axes = [axis % len(shape) for axis in operator.integers("axes", ()) or range(len(shape))]
+    asked = _asked(net, operator, [shape[axis] for axis in axes])
+    if len(asked) != len(axes) or len(shape) != 4:
+        raise FormatError(
+            f"resizes {len(axes)} axes of {shape} to {len(asked)} sizes; expected as many, of planes"
+        )
+    made = dict(enumerate(shape)) | dict(zip(axes, asked, strict=True))
+    # Factors are rounded to float32.
+    whole = all(isfinite(size) and abs(size - round(size)) <= 1e-5 * size for size in made.values())
+    if (made[0], made[1]) != shape[:2] or not whole:
+        sizes = ", ".join(f"{size:g}" for size in made.values())
+        raise FormatError(f"resizes {shape} to ({sizes}); only whole heights and widths have a place")
+    return round(made[2]), round(made[3])
+
+
+def _asked(net: Translation, operator: Operator, sizes: list[int]) -> list[float]:
+    """What axes of ``sizes`` become, all of them or nothing."""
     if operator.has_input(3):
-        sizes = net.integers(operator.input(3))
-        found = [wanted / size for wanted, size in zip(sizes, shape, strict=True)]
-    else:
-        values = net.constant(operator.input(place)).values
-        found = [] if values is None else [float(v) for v in values.reshape(-1)]
-    if len(found) != 4 or found[:2] != [1, 1] or any(v < 1 or v != round(v) for v in found):
-        raise FormatError(f"resizes by {found}; only whole factors of height and width have a place")
-    return round(found[2]), round(found[3])
+        return list(map(float, net.integers(operator.input(3))))
+    place = 1 if operator.op == "Upsample" or (not operator.has_input(2) and len(operator.inputs) == 2) else 2
+    values = net.constant(operator.input(place)).values
+    factors = [] if values is None else values.reshape(-1).tolist()
+    if len(factors) != len(sizes):
+        return factors
+    return [factor * size for factor, size in zip(factors, sizes, strict=True)]
 
 
 PLANES: Mapping[str, Callable[[Translation, Operator], Value]] = {

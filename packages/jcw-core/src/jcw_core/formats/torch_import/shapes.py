@@ -14,6 +14,7 @@ from jcw_core.formats.torch_import.arguments import only
 from jcw_core.formats.torch_import.exported import Operator
 from jcw_core.formats.torch_import.translation import Grouped, Obstacle, Padded, Translation, Value
 from jcw_core.network.node import LARGEST
+from jcw_core.network.operations import resizing
 
 
 def _pixel_shuffle(net: Translation, operator: Operator) -> Value:
@@ -77,13 +78,29 @@ def _shuffle(net: Translation, operator: Operator) -> Value:
 
 
 def _resize(op: str, net: Translation, operator: Operator) -> Value:
-    only(operator, align_corners=False)
-    source = net.node(operator.arguments.get("input", operator.arguments.get("self")))
-    (_, height, width), (rows, columns) = net.builder.shape(source), operator.shape[2:]
-    if rows % height or columns % width:
-        raise Obstacle(f"a change of size from {(height, width)} to {(rows, columns)} is by no whole factor")
-    factors = rows // height, columns // width
-    return source if factors == (1, 1) else net.append(operator, op, source, scale=factors)
+    a = operator.arguments
+    source = net.node(a.get("input", a.get("self")))
+    before, after = net.builder.shape(source)[1:], operator.shape[2:]
+    if after == before:
+        return source
+    factors = a.get("scale_factors") or (a.get("scales_h"), a.get("scales_w"))
+    for factor, old, new in zip(factors, before, after, strict=True):
+        if factor is not None and factor * old != new:
+            raise Obstacle(
+                f"a change of size from {before} to {after} by {factor}, which is not their ratio, has no place in a "
+                "network; recompute_scale_factor=True makes it so"
+            )
+    corners = {"align_corners": True} if a.get("align_corners") else {}
+    return net.append(operator, op, source, **resizing(before, after), **corners)
+
+
+def _resize_exact(net: Translation, operator: Operator) -> Value:
+    """To the nearest pixel counted from centres, which by whole factors is the one that is counted from edges."""
+    a = operator.arguments
+    before = net.builder.shape(net.node(a.get("input", a.get("self"))))[1:]
+    if "size" in resizing(before, operator.shape[2:]):
+        raise Obstacle("nearest-exact by other than whole factors has no place in a network; nearest has")
+    return _resize("resize_nearest", net, operator)
 
 
 def _cat(net: Translation, operator: Operator) -> Value:
@@ -162,6 +179,7 @@ SHAPES: Mapping[str, Callable[[Translation, Operator], Value]] = {
     "transpose": _transpose,
     **dict.fromkeys(("channel_shuffle", "native_channel_shuffle"), _shuffle),
     "upsample_nearest2d": partial(_resize, "resize_nearest"),
+    "_upsample_nearest_exact2d": _resize_exact,
     "upsample_bilinear2d": partial(_resize, "resize_bilinear"),
     **dict.fromkeys(("pad", "constant_pad_nd"), _pad),
     **dict.fromkeys(("flatten", "view", "reshape", "squeeze", "unsqueeze", "unsafe_view"), _reshaped),
