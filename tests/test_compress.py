@@ -227,7 +227,24 @@ def test_a_budget_that_the_dense_network_meets_leaves_it_as_it_is(
     found = outputs(place / "out/dense/models/baseline/model.jcw", data.pixels)
     np.testing.assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
     assert "is predicted to take" in within.stderr
-    assert "within the budget of 1000 ms" in within.stdout
+    assert "the dense network as it is, within the budget of 1000 ms" in within.stdout
+    assert (place / "out/dense/model.jcw").read_bytes() == (
+        place / "out/dense/models/baseline/model.jcw"
+    ).read_bytes()
+
+
+def test_each_budget_has_its_model_and_a_loose_one_the_dense_network(
+    place: Path, finished: Path, budget: str
+) -> None:
+    shutil.copytree(finished, place / "out/both")
+    asked = ("--budget-ms", budget, "--budget-ms", "1000")
+    done = jcw(*MODULE, "--images", "flat", *asked, "--out", "out/both", *QUICK, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "search ..." not in done.stderr
+    assert "the dense network as it is, within the budget of 1000 ms" in done.stdout
+    made = {path.name: path.read_bytes() for path in (place / "out/both").glob("*.jcw")}
+    assert made[f"model-{float(budget):g}ms.jcw"] == (finished / "model.jcw").read_bytes()
+    assert made["model-1000ms.jcw"] == (finished / "models/baseline/model.jcw").read_bytes()
 
 
 def test_what_is_said_was_computed_by_the_file_that_is_handed_over(

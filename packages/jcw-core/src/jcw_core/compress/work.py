@@ -140,7 +140,7 @@ class Work:
         if not tight:
             return Window(None, None, asked, 1)
         reserves = [_RESERVE * budget for budget in tight if _RESERVE * budget > fastest]
-        budgets = sorted({*asked, *(round(reserve, 4) for reserve in reserves)})
+        budgets = sorted({*tight, *(round(reserve, 4) for reserve in reserves)})
         if reserves:
             spare = ", ".join(f"{reserve:.4g}" for reserve in reserves)
             self.say(
