@@ -114,6 +114,8 @@ ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, float], Mapping[str, float]]] 
     "relu6": ("Clip", {"low": 0, "high": 6}, {}),
     "sigmoid": ("Sigmoid", {}, {}),
     "hardsigmoid": ("HardSigmoid", {}, {"alpha": 1 / 6, "beta": 0.5}),
+    "leaky_relu": ("LeakyRelu", {}, {"alpha": 0.25}),
+    "prelu": ("PRelu", {"slopes": 0.25}, {}),
 }
 """Operator, constants that it reads and attributes."""
 GATES = {"silu": "sigmoid", "hardswish": "hardsigmoid"}

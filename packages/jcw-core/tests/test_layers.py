@@ -17,7 +17,7 @@ from jcw_core.errors import NetworkError
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.layers import FusedLayer, fuse, problem_of
-from jcw_core.network.operations import OPERATIONS
+from jcw_core.network.operations import OPERATIONS, SLOPES
 from jcw_core.network.problem import LayerProblem
 
 BACKBONES = [resnet18, mobilenet_v1, mobilenet_v2]
@@ -203,7 +203,7 @@ def _check_problem(network: Network, unit: FusedLayer, problem: LayerProblem) ->
         assert (own.out_channels, own.out_height, own.out_width) == (*shape, 1, 1)[:3]
         assert own.macs == network.node_macs(part.node)
         assert own.is_depthwise == network.is_depthwise(part.node)
-        assert own.activation == part.activation
+        assert own.activation == ("prelu" if part.activation in SLOPES else part.activation)
         assert own.residual == (part.residual is not None)
     assert problem.macs == sum(own.macs for own in problems)
 
@@ -218,6 +218,32 @@ def test_an_activation_whose_input_has_other_readers_is_not_fused() -> None:
     assert units["conv"].output == "conv"
 
 
+def test_activations_with_slopes_are_fused_where_each_has_its_plane() -> None:
+    net = NetworkBuilder("slopes", (3, 4, 4))
+    net.conv("conv", 4, 3)
+    net.batch_norm("bn")
+    first = net.add("prelu", "prelu")
+    net.depthwise("dw", 3)
+    net.add("leaky", "leaky_relu", slope=0.1)
+    net.add("sum", "add", "leaky", first)
+    net.add("sum_prelu", "prelu")
+    net.pool("pool", "max_pool", 2, 2)
+    net.add("pool_prelu", "prelu")
+    net.add("mean", "global_avg_pool")
+    net.add("flat", "flatten")
+    net.linear("fc1", 4)
+    flat = net.add("fc1_prelu", "prelu")
+    net.linear("fc2", 4)
+    net.add("flat_sum", "add", "fc2", flat)
+    net.add("flat_prelu", "prelu")
+    network = net.build()
+    found = {unit.name: unit for unit in fuse(network)}
+    fused = {name: unit.activation for name, unit in found.items() if unit.activation}
+    assert fused == {"conv": "prelu", "dw": "leaky_relu", "sum": "prelu", "fc1": "prelu"}
+    assert {"pool_prelu", "flat_prelu"} < set(found)
+    assert {problem_of(network, found[name]).activation for name in fused} == {"prelu"}
+
+
 def test_a_product_by_channel_is_a_scale() -> None:
     network = small_resnet()
     problems = {unit.name: problem_of(network, unit) for unit in fuse(network)}
@@ -230,7 +256,7 @@ def test_a_product_by_channel_is_a_scale() -> None:
     "change",
     [
         {"in_channels": 0}, {"out_channels": -4}, {"density": 1.1}, {"density": -0.1}, {"density": float("nan")},
-        {"op": "conv3d"}, {"activation": "tanh"}, {"groups": 3}, {"stride": (0, 1)}, {"padding": (0, -1)},
+        {"op": "conv3d"}, {"activation": "tanh"}, {"activation": "leaky_relu"}, {"groups": 3}, {"stride": (0, 1)}, {"padding": (0, -1)},
     ],
 )  # fmt: skip
 def test_impossible_problems(change: dict[str, object]) -> None:
@@ -304,6 +330,8 @@ def test_operations_take_no_fields_that_they_do_not_have(op: str) -> None:
         ("conv_transpose2d", (4, 2, 3, 6), {"groups": 4}),
         ("conv2d", (4, 5, 5, 4), {"kernel_size": (3, 3), "dilation": (1, 3)}),
         ("resize_nearest", (4, 5, 5, 4), {"size": (3, 0)}),
+        ("add", (4, 1, 1, 4), {"activation": "prelu"}),
+        ("avg_pool", (4, 5, 5, 4), {"kernel_size": (5, 5), "activation": "prelu"}),
         ("resize_bilinear", (4, 5, 5, 4), {"size": (3, 7), "stride": (2, 2)}),
     ],
 )

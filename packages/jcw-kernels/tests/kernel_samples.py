@@ -106,6 +106,7 @@ PAIRS = [
     LayerProblem("conv2d", 8, 10, 9, 12, density=0.5, activation="relu6", then=DEPTHWISE),
     LayerProblem("conv2d", 8, 10, 9, 12, then=replace(DEPTHWISE, residual=True)),
     LayerProblem("conv2d", 8, 10, 9, 12, density=0.0, then=replace(DEPTHWISE, stride=(1, 1), activation="")),
+    LayerProblem("conv2d", 8, 10, 9, 12, activation="prelu", then=replace(DEPTHWISE, activation="prelu")),
     LayerProblem("conv2d", 8, 10, 9, 1, then=LayerProblem("conv2d", 1, 10, 9, 1, (5, 5), padding=(2, 2))),
 ]
 """A pointwise convolution and the depthwise one after it; of one channel, that is a convolution like any other."""
@@ -115,6 +116,8 @@ PROBLEMS = [
         "conv2d", 8, 10, 9, 12, (3, 3), (2, 2), (1, 1), density=0.2, activation="relu", residual=True
     ),
     LayerProblem("conv2d", 64, 10, 9, 64, (3, 3), (1, 1), (1, 1), density=0.1),
+    LayerProblem("conv2d", 8, 10, 9, 12, (3, 3), (1, 1), (1, 1), activation="prelu", residual=True),
+    LayerProblem("linear", 30, 1, 1, 7, density=0.5, activation="prelu"),
     LayerProblem("conv2d", 8, 10, 9, 12, (3, 3), (1, 1), (1, 1), density=0.0),
     LayerProblem("conv2d", 8, 10, 9, 8, (5, 5), (1, 1), (2, 2), groups=8, activation="hardswish"),
     LayerProblem("conv2d", 8, 10, 9, 8, (7, 7), (1, 1), (3, 3), groups=8, residual=True),

@@ -43,7 +43,13 @@ class Draft:
     def append(
         self, op: str, inputs: list[int], value: F64, activation: bool = True, **attributes: Any
     ) -> None:
-        if activation and self.rng.random() < 0.6:
+        planes = value[0].size > 1 or op in ("conv2d", "linear")
+        if activation and planes and self.rng.random() < 0.15:
+            slopes = self.rng.normal(0, 0.5, len(value)).astype(np.float32)
+            attributes["activation"] = "prelu"
+            self.weights[f"u{len(self.units)}.slopes"] = slopes
+            value = reference.PORTABLE["prelu"](value, {}, slopes.reshape(-1, 1, 1))
+        elif activation and self.rng.random() < 0.6:
             attributes["activation"] = self.pick(sorted(reference.ACTIVATE))
             value = reference.ACTIVATE[attributes["activation"]](value)
         self.units.append({"name": f"u{len(self.units)}", "op": op, "inputs": inputs, **attributes})

@@ -107,6 +107,9 @@ def test_pairs_run_both_convolutions(
         value += tensors[f"{name}.bias"][:, None, None]
         if p.residual:
             value += tensors["other.bias"][:, None, None]
-        value = reference.ACTIVATE[p.activation](value) if p.activation else value
+        if p.activation == "prelu":
+            value = np.where(value < 0, 0.25 * value, value)
+        elif p.activation:
+            value = reference.ACTIVATE[p.activation](value)
     got = Program(file, isa=isa).run(image)[0]
     np.testing.assert_allclose(got, value.reshape(-1), rtol=0, atol=1e-5 * np.abs(value).max())

@@ -27,6 +27,58 @@ def judge(network: Network, computed: Computed, rng: np.random.Generator, scale:
     check(network, arrays, image, scale * eps * largest, **computed)
 
 
+def with_slopes(shape: tuple[int, int, int], slope: str) -> Network:
+    """Slopes after all that they fuse into, and after what they do not."""
+    b = NetworkBuilder("slopes", shape)
+
+    def then(name: str) -> str:
+        return b.add(name, slope, **({"slope": -0.3} if slope == "leaky_relu" else {}))
+
+    then("first")
+    b.conv("conv", 9, 3)
+    b.batch_norm("bn")
+    first = then("conv_slope")
+    b.conv("next", 9, 1)
+    b.add("residual", "add", "next", first)
+    wide = then("residual_slope")
+    gate = b.add("gate", "sigmoid")
+    b.depthwise("dw", 3, source=wide)
+    then("dw_slope")
+    b.add("product", "mul", "dw_slope", gate)
+    then("product_slope")
+    b.batch_norm("norm")
+    then("norm_slope")
+    b.pool("pool", "max_pool", 3, 2, 1)
+    then("pool_slope")
+    b.add("global", "global_avg_pool")
+    then("global_slope")
+    b.add("flat", "flatten")
+    b.linear("fc1", 7)
+    flat = then("fc1_slope")
+    b.linear("fc2", 7)
+    b.add("flat_sum", "add", "fc2", flat)
+    b.add("flat_relu", "relu")
+    b.add("flat_twice", "add", "flat_relu", flat)
+    then("flat_slope")
+    return b.build()
+
+
+@pytest.mark.parametrize("slope", ["leaky_relu", "prelu"])
+@pytest.mark.parametrize("shape", [(3, 1, 1), (3, 2, 17), (4, 7, 7), (5, 12, 33), (16, 9, 40)])
+def test_slopes(
+    shape: tuple[int, int, int], slope: str, computed: Computed, rng: np.random.Generator
+) -> None:
+    judge(with_slopes(shape, slope), computed, rng, 256.0)
+
+
+def test_slopes_are_part_of_what_they_fuse_into(rng: np.random.Generator) -> None:
+    network = with_slopes((4, 7, 7), "prelu")
+    steps = compile_model(Model(network, weights_for(network, rng))).profile(rounds=1)
+    own = {step.layer for step in steps} & {node.name for node in network if node.op == "prelu"}
+    assert own == {"first", "pool_slope", "global_slope", "flat_slope"}
+    assert {step.kernel for step in steps if step.layer in own} == {"copy", "elementwise", "portable"}
+
+
 SIZES = [(1, 1, 1), (3, 1, 1), (1, 5, 1), (3, 1, 17), (4, 7, 7), (5, 12, 33)]
 
 

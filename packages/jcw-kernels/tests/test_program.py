@@ -47,10 +47,10 @@ def test_no_images(program: Program) -> None:
     assert program.run(np.zeros((0, 3, 6, 5), np.float32)).shape == (0, 120)
 
 
-@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+@pytest.mark.parametrize("activation", sorted({*ACTIVATIONS, "leaky_relu"}))
 def test_nan_reaches_the_output_of_activations(activation: str, isa: str) -> None:
     b = NetworkBuilder("act", (1, 2, 4))
-    b.add("act", activation)
+    b.add("act", activation, **({"slope": 0.1} if activation == "leaky_relu" else {}))
     image = np.zeros((1, 1, 2, 4), np.float32)
     bits = [0x7FC00000, 0x7FC00001, 0x7FC00100, 0xFFC00003, 0x7FFFFFFF, 0xFFFFFFFF, 0xFFC00000, 0x7FD5AAAA]
     image.view(np.uint32)[...] = np.reshape(bits, image.shape)

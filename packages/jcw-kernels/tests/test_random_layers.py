@@ -33,7 +33,7 @@ OPTIONAL = {
     "padding": st.tuples(st.integers(0, 3), st.integers(0, 3)),
     "groups": SIZES,
     "density": st.sampled_from([0.0, 0.1, 0.5, 1.0]),
-    "activation": st.sampled_from(["", *sorted(ACTIVATIONS)]),
+    "activation": st.sampled_from(["", "prelu", *sorted(ACTIVATIONS)]),
     "residual": st.booleans(),
 }
 

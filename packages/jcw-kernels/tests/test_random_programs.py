@@ -67,3 +67,22 @@ def test_no_operation_takes_what_it_lacks(op: str, attribute: str) -> None:
     unit[attribute] = ATTRIBUTES[attribute]
     with pytest.raises(FormatError, match="unit u: takes no "):
         Program(model_file(program, weights))
+
+
+@pytest.mark.parametrize(
+    ("op", "slopes", "message"),
+    [
+        ("conv2d", None, "tensor u.slopes is missing"),
+        ("linear", np.ones(5, np.float32), "u.slopes has 20 bytes of F32, expected 4 values"),
+        ("conv2d", np.array([1, 2, np.nan, 4], np.float32), "u.slopes holds NaN"),
+        ("add", np.ones(4, np.float32), "unit u: takes no slopes, as it makes a vector"),
+        ("max_pool", np.ones(4, np.float32), "unit u: takes no slopes, as it makes a vector"),
+    ],
+)
+def test_slopes_that_do_not_fit(op: str, slopes: np.ndarray | None, message: str) -> None:
+    inputs = [0, 0] if op == "add" else [0]
+    weights = {"u.weight": np.ones((4, 4), np.float32), "u.bias": np.ones(4, np.float32)}
+    weights |= {} if slopes is None else {"u.slopes": slopes}
+    unit = {"name": "u", "op": op, "inputs": inputs, "out_channels": 4, "activation": "prelu"}
+    with pytest.raises(FormatError, match=message):
+        Program(model_file({"input": [4, 1, 1], "units": [unit], "output": 1}, weights))

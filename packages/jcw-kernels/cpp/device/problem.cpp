@@ -170,7 +170,12 @@ int add_layer(Model& model, Unit unit, double density, Weights& weights, bool in
   const int made = add(model, std::move(unit));
   Unit& last = model.units.back();
   if (last.weighted()) weights.fill(last, density);
-  if (last.op == Op::prelu) last.weight.assign(static_cast<std::size_t>(last.in.channels), 0.25f);
+  const std::vector<float> slopes(static_cast<std::size_t>(last.out.channels), 0.25f);
+  if (last.op == Op::leaky_relu || (last.op == Op::prelu && last.out.pixels() > 1)) to_activation(last, slopes);
+  if (last.op == Op::prelu) last.weight = slopes;
+  const bool vector = last.op != Op::activation && !last.fuses() && last.out.pixels() == 1;
+  if (last.activation == Activation::leaky && vector) throw FormatError("slopes after an operation that makes a vector");
+  if (last.activation == Activation::leaky) last.slopes = slopes;
   if (int8 && quantizes(last) && gains(last, density)) quantize(last);
   return made;
 }

@@ -37,27 +37,38 @@ inline typename I::vec hardsigmoid(typename I::vec x) {
   return inner * I::set(1.0f / 6);
 }
 
+// NaN stays.
 template <class I>
-inline typename I::vec activated_floats(typename I::vec x, jcw::Activation activation) {
+inline typename I::vec leaky(typename I::vec x, float slope) {
+  const typename I::vec zero = I::set(0.0f);
+  return I::max(zero, x) + I::set(slope) * I::min(zero, x);
+}
+
+// `slope` is that of the channel, of activations that have one.
+template <class I>
+inline typename I::vec activated_floats(typename I::vec x, jcw::Activation activation, float slope) {
   switch (activation) {
     case jcw::Activation::hardswish: return x * hardsigmoid<I>(x);
     case jcw::Activation::hardsigmoid: return hardsigmoid<I>(x);
     case jcw::Activation::sigmoid: return sigmoid<I>(x);
     case jcw::Activation::silu: return x * sigmoid<I>(x);
+    case jcw::Activation::leaky: return leaky<I>(x, slope);
     default: return x;
   }
 }
 
-inline Isa::vec activated(Isa::vec x, jcw::Activation activation) {
+inline float slope_of(const float* slopes, int channel) { return slopes ? slopes[channel] : 0.0f; }
+
+inline Isa::vec activated(Isa::vec x, jcw::Activation activation, float slope) {
   Wide<Isa> wide = widened<Isa>(x);
-  for (Floats::vec& part : wide.part) part = activated_floats<Floats>(part, activation);
+  for (Floats::vec& part : wide.part) part = activated_floats<Floats>(part, activation, slope);
   return narrowed<Isa>(wide);
 }
 
-inline void activate(Isa::element* pixels, int vectors, jcw::Activation activation, const std::uint32_t* mask) {
+inline void activate(Isa::element* pixels, int vectors, jcw::Activation activation, float slope, const std::uint32_t* mask) {
   for (int n = 0; n < vectors; ++n) {
     Isa::element* at = pixels + n * Isa::width;
-    Isa::store(at, Isa::keep(activated(Isa::load(at), activation), Isa::mask(mask + n * Isa::width)));
+    Isa::store(at, Isa::keep(activated(Isa::load(at), activation, slope), Isa::mask(mask + n * Isa::width)));
   }
 }
 
@@ -65,9 +76,9 @@ inline void activate(Isa::element* pixels, int vectors, jcw::Activation activati
 
 namespace {
 
-inline float scalar_activated(float x, jcw::Activation activation) {
+inline float scalar_activated(float x, jcw::Activation activation, float slope) {
   float lanes[Floats::width];
-  Floats::store(lanes, activated_floats<Floats>(Floats::set(x), activation));
+  Floats::store(lanes, activated_floats<Floats>(Floats::set(x), activation, slope));
   return lanes[0];
 }
 

@@ -108,7 +108,7 @@ struct RowTiles {
         if (r >= planes) break;
         if (residual) rows[r] = rows[r] + I::load(residual + r * to.residual_plane);
         rows[r] = Bounds<clamp>()(rows[r]);
-        if constexpr (clamp == Clamp::none) rows[r] = activated(rows[r], to.activation);
+        if constexpr (clamp == Clamp::none) rows[r] = activated(rows[r], to.activation, slope_of(to.slopes, channel + r));
         I::store_first(out + r * to.out_plane, pixels, rows[r]);
       }
     }

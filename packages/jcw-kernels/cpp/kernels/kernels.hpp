@@ -13,7 +13,8 @@
 
 namespace jcw {
 
-enum class Activation : std::int32_t { none, relu, relu6, hardswish, hardsigmoid, sigmoid, silu };
+// What is below 0 times a slope of its channel is `leaky`.
+enum class Activation : std::int32_t { none, relu, relu6, hardswish, hardsigmoid, sigmoid, silu, leaky };
 
 // Floats are computed in blocks of this many pixels on every instruction set, so that layouts and
 // work splits do not depend on it; half precision in blocks of a vector where one is longer.
@@ -43,6 +44,7 @@ struct Target {
   const void* residual;    // the same pixels of the tensor to add, or null
   const float* bias;       // one per channel, padded to whole groups
   const float* scales;     // likewise, what sums of whole numbers are worth; null where they are of floats
+  const float* slopes;     // one per channel of Activation::leaky, else null
   const std::uint32_t* mask;  // per pixel all ones or, in pad columns, zero
   std::ptrdiff_t out_plane, residual_plane;
   int channels;
@@ -165,6 +167,7 @@ struct Linear {
   const std::int32_t* starts;
   int outputs;
   Activation activation;
+  const float* slopes;  // as in Target
 };
 
 // The same of whole numbers, all inputs in order. A product takes QuantizedKernels::factors of them for each output of a group;

@@ -34,18 +34,19 @@ inline four dot(const Linear& layer, int group) {
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-inline float activated_alone(float x, Activation activation) {
+inline float activated_alone(float x, Activation activation, float slope) {
   // Comparisons that are false for NaN let it pass.
   if (clamp_of(activation) != Clamp::none && x < 0.0f) return 0.0f;
   if (clamp_of(activation) == Clamp::both && x > 6.0f) return 6.0f;
-  return clamp_of(activation) == Clamp::none ? scalar_activated(x, activation) : x;
+  return clamp_of(activation) == Clamp::none ? scalar_activated(x, activation, slope) : x;
 }
 
 inline void finish_four(const Linear& layer, int group, four sum) {
   for (int r = 0; r < smaller(4, layer.outputs - group * 4); ++r) {
     const int o = group * 4 + r;
     const float more = layer.residual ? static_cast<float>(elements(layer.residual)[o]) : 0.0f;
-    elements(layer.out)[o] = static_cast<element>(activated_alone(sum[r] + more, layer.activation));
+    const float value = activated_alone(sum[r] + more, layer.activation, slope_of(layer.slopes, o));
+    elements(layer.out)[o] = static_cast<element>(value);
   }
 }
 

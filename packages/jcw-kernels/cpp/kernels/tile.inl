@@ -199,7 +199,8 @@ JCW_INLINE void finish(Tile<R, N>& tile, const Target& to, int channel, std::ptr
     case Clamp::both: return store<Clamp::both>(tile, out, to.out_plane, mask, rows);
   }
   if (!only_clamps(to.activation))
-    for (int r = 0; r < rows; ++r) activate(out + r * to.out_plane, N, to.activation, mask);
+    for (int r = 0; r < rows; ++r)
+      activate(out + r * to.out_plane, N, to.activation, slope_of(to.slopes, channel + r), mask);
 }
 
 // What sums of one plane begin with; those of whole numbers get their bias when they are scaled.

@@ -87,12 +87,12 @@ JCW_INLINE void store_first(float* out, int count, vec low, vec high) {
   }
 }
 
-JCW_INLINE vec completed(vec value, Activation activation) {
-  switch (activation) {
+JCW_INLINE vec completed(vec value, const Target& to, int channel) {
+  switch (to.activation) {
     case Activation::none: return value;
     case Activation::relu: return Bounds<Clamp::low>()(value);
     case Activation::relu6: return Bounds<Clamp::both>()(value);
-    default: return activated(value, activation);
+    default: return activated(value, to.activation, slope_of(to.slopes, channel));
   }
 }
 
@@ -124,8 +124,8 @@ JCW_INLINE void store_pixels(vec even, vec odd, const Target& to, int channel, s
     low = low + Isa::load(residual);
     high = high + Isa::load(residual + Isa::width);
   }
-  store_first(elements(to.out) + channel * to.out_plane + pixel, count, completed(low, to.activation),
-              completed(high, to.activation));
+  store_first(elements(to.out) + channel * to.out_plane + pixel, count, completed(low, to, channel),
+              completed(high, to, channel));
 }
 
 // Only real pixels are written, because the next row may be another thread's. The last vector of a row overlaps the

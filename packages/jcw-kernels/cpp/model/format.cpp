@@ -1,6 +1,7 @@
 // Version, precision and checksum of a model.jcw. Version 1 states neither of the latter two; from version 3 on weights may
 // be of half precision, from version 4 on convolutions of whole numbers, from version 5 on depthwise ones of these, from version 6
-// on linear layers. From version 7 on planes are resized to any size, also with corners on one another.
+// on linear layers. From version 7 on planes are resized to any size, also with corners on one another, and layers
+// end in slopes.
 #include "model/format.hpp"
 
 #include <algorithm>

@@ -36,7 +36,7 @@ constexpr std::array<std::pair<std::string_view, Op>, 21> kOps = {{
     {"pixel_shuffle", Op::pixel_shuffle},   {"conv_transpose2d", Op::conv_transpose2d},
 }};
 
-constexpr std::array<std::pair<std::string_view, Activation>, 7> kActivations = {{
+constexpr std::array<std::pair<std::string_view, Activation>, 8> kActivations = {{
     {"", Activation::none},
     {"relu", Activation::relu},
     {"relu6", Activation::relu6},
@@ -44,6 +44,7 @@ constexpr std::array<std::pair<std::string_view, Activation>, 7> kActivations = 
     {"hardsigmoid", Activation::hardsigmoid},
     {"sigmoid", Activation::sigmoid},
     {"silu", Activation::silu},
+    {"prelu", Activation::leaky},
 }};
 
 template <class Table>
@@ -210,6 +211,25 @@ void read_weights(const Safetensors& file, Unit& unit) {
   read_scales(file, unit);
 }
 
+// One for each channel that a unit makes, all the same or its own. Kernels take a vector for one channel.
+void read_slopes(const Safetensors& file, Unit& unit) {
+  const auto own = [&](const char* key) {
+    const std::string name = unit.name + key;
+    return floats(tensor(file, name), name, unit.out.channels);
+  };
+  const bool vector = unit.out.pixels() == 1 && !unit.fuses();
+  if (unit.op == Op::leaky_relu) {
+    to_activation(unit, std::vector<float>(static_cast<std::size_t>(unit.out.channels), unit.slope));
+  } else if (unit.op == Op::prelu && vector) {
+    unit.weight = own(".weight");
+  } else if (unit.op == Op::prelu) {
+    to_activation(unit, own(".weight"));
+  } else if (unit.activation == Activation::leaky) {
+    if (vector) throw FormatError("unit " + unit.name + ": takes no slopes, as it makes a vector");
+    unit.slopes = own(".slopes");
+  }
+}
+
 // An attribute that an operation does not have may be there, but must not ask for anything.
 void check_attributes(const Unit& unit) {
   const auto refuse = [&](const char* what) { throw FormatError("unit " + unit.name + ": takes no " + what); };
@@ -225,7 +245,7 @@ void check_attributes(const Unit& unit) {
   if (unit.size != Pair{0, 0} && !sized) refuse("size");
   if (unit.align_corners && unit.op != Op::resize_bilinear) refuse("align_corners");
   const bool moves = unit.op == Op::concat || unit.op == Op::flatten || unit.op == Op::global_avg_pool;
-  if (unit.activation != Activation::none && (moves || unit.portable())) refuse("activation");
+  if (unit.activation != Activation::none && (moves || unit.portable() || unit.op == Op::leaky_relu)) refuse("activation");
   if (unit.residual >= 0 && !unit.fuses()) refuse("residual");
 }
 
@@ -238,6 +258,12 @@ std::string name_of(const Json& entry) {
 }
 
 }  // namespace
+
+void to_activation(Unit& unit, std::vector<float> slopes) {
+  unit.op = Op::activation;
+  unit.activation = Activation::leaky;
+  unit.slopes = std::move(slopes);
+}
 
 Unit read_unit(const Json& entry, int known_tensors) {
   Unit unit;
@@ -275,8 +301,7 @@ void add_unit(const Safetensors& file, const Json& entry, Model& model, std::set
     if (unit.input_scale > 0 && model.half) throw FormatError("unit " + unit.name + ": has an input_scale in a file of precision float16");
     if (unit.input_scale > 0 && !quantizes(unit)) throw FormatError("unit " + unit.name + ": takes no input_scale");
     if (unit.weighted()) read_weights(file, unit);
-    const std::string slopes = unit.name + ".weight";
-    if (unit.op == Op::prelu) unit.weight = floats(tensor(file, slopes), slopes, unit.in.channels);
+    read_slopes(file, unit);
   } catch (const SizeError& error) {
     throw FormatError("unit " + unit.name + ": " + error.what());
   }

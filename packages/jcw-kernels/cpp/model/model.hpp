@@ -31,7 +31,7 @@ struct Pair {
 };
 
 enum class Op { conv2d, linear, max_pool, avg_pool, global_avg_pool, flatten, activation, add, mul, concat,
-                clip, leaky_relu, elu, prelu, softmax, slice, channel_shuffle, resize_nearest, resize_bilinear, pixel_shuffle,
+                leaky_relu, clip, elu, prelu, softmax, slice, channel_shuffle, resize_nearest, resize_bilinear, pixel_shuffle,
                 conv_transpose2d };
 
 // Tensor 0 is the network's input; unit i makes tensor i + 1.
@@ -41,6 +41,7 @@ struct Unit {
   std::vector<int> inputs;
   int residual = -1;
   Activation activation = Activation::none;
+  std::vector<float> slopes;  // channels of the output, of Activation::leaky
   int out_channels = 0, groups = 1;
   Pair kernel, stride, padding{0, 0}, padding_end{0, 0};  // before the first pixels and after the last
   Pair dilation, output_padding{0, 0};          // of a convolution; of a transposed one
@@ -70,6 +71,9 @@ struct Unit {
   std::int64_t positions() const { return times(in.channels / groups, taps()); }  // weights per output channel
   std::int64_t weights() const { return times(out_channels, positions()); }
 };
+
+// Makes an activation of a unit that has slopes and reads planes, or vectors with one slope: a kernel computes it.
+void to_activation(Unit& unit, std::vector<float> slopes);
 
 // Reads one unit of a program, without weights and shapes; its inputs lie below `known_tensors`. Throws FormatError.
 Unit read_unit(const Json& entry, int known_tensors);

@@ -93,7 +93,14 @@ class Binder {
     to.mask = mask;
     to.channels = channels;
     to.activation = u.activation;
+    to.slopes = slopes(u);
     return to;
+  }
+
+  // Of activations that have them, else null.
+  const float* slopes(const Unit& unit) const {
+    std::vector<float> values = unit.slopes;
+    return values.empty() ? nullptr : keep(values);
   }
 
   // Where steps read `values` from now on; see Store.

@@ -28,6 +28,7 @@ Linear call_of(const Binder& binder, const Operation& o, const std::vector<float
   call.bias = bias.data();
   call.outputs = binder.unit(o).out.channels;
   call.activation = binder.unit(o).activation;
+  call.slopes = binder.slopes(binder.unit(o));
   return call;
 }
 

@@ -57,10 +57,6 @@ void clip(const Call& call, Range channels) {
   pointwise(call, channels, [&](float x, int) { return std::min(std::max(x, call.unit.low), call.unit.high); });
 }
 
-void leaky_relu(const Call& call, Range channels) {
-  pointwise(call, channels, [&](float x, int) { return x < 0 ? x * call.unit.slope : x; });
-}
-
 void elu(const Call& call, Range channels) {
   pointwise(call, channels, [&](float x, int) { return x < 0 ? call.unit.slope * std::expm1(x) : x; });
 }
@@ -161,7 +157,6 @@ void softmax(const Call& call, Range rows) {
 Body body_of(Op op) {
   switch (op) {
     case Op::clip: return clip;
-    case Op::leaky_relu: return leaky_relu;
     case Op::elu: return elu;
     case Op::prelu: return prelu;
     case Op::softmax: return softmax;

@@ -65,6 +65,8 @@ def layer_file(
             tensors |= _numbers(name, _weights(name, part, rng))
         elif part.op in _WEIGHTED:
             tensors |= _weights(name, part, rng)
+        if part.activation == "prelu":
+            tensors[f"{name}.slopes"] = np.full(part.out_channels, 0.25, np.float32)
         if part.op == "prelu":
             tensors[f"{name}.weight"] = np.full(part.in_channels, 0.25, np.float32)
     program = {"input": list(_input_shape(problem)), "units": layers, "output": len(layers)}

@@ -14,11 +14,11 @@ from safetensors.numpy import save
 
 from jcw_core.errors import FormatError, JcwError, NetworkError
 from jcw_core.files import safetensors_metadata
-from jcw_core.network.graph import Network
+from jcw_core.network.graph import Network, Node
 from jcw_core.network.image_input import ImageInput
 from jcw_core.network.layers import FusedLayer, fuse
 from jcw_core.network.model import Model
-from jcw_core.network.operations import ACTIVATIONS
+from jcw_core.network.operations import ACTIVATIONS, SLOPES
 from jcw_core.network.outputs import makes_logits, shapes_of
 from jcw_core.protocols import Precision, WeightType
 from jcw_kernels.fold import Folded, fold
@@ -29,7 +29,7 @@ FORMAT = "jcw-model/7"
 """What is written. Engines read this and all before it: version 1 states neither precision nor checksum, up to version 2
 all weights are float32, up to version 3 all layers compute with
 floats, up to version 4 depthwise ones do, and up to version 5 linear ones, and up to version 6 resizing is by whole
-factors between the centres of pixels. Those before float16 refuse it by its name."""
+factors between the centres of pixels, and slopes are layers of their own. Those before float16 refuse it by its name."""
 
 IMAGES = "images"
 """The key of the metadata that says how image files become the input; a model runs without."""
@@ -84,7 +84,17 @@ def serialize(
             tensors |= layer_tensors(layer.name, folded, weights)
         if layer.node.op == "prelu":
             tensors[f"{layer.name}.weight"] = model.weights[f"{layer.name}.weight"]
+        if layer.activation in SLOPES:
+            tensors[f"{layer.name}.slopes"] = _slopes(model, model.network[layer.output])
     return _sorted_header(save(tensors, stated(metadata, tensors)))
+
+
+def _slopes(model: Model, node: Node) -> NDArray[np.float32]:
+    """One for each channel of a node that has slopes."""
+    if node.op == "prelu":
+        return model.weights[f"{node.name}.weight"]
+    channels = model.network.shapes[node.name][0]
+    return np.full(channels, node.attributes["slope"], np.float32)
 
 
 def _precision(asked: Precision, quantization: Quantization) -> Precision:
@@ -187,6 +197,8 @@ def _entry(network: Network, layer: FusedLayer, numbers: Mapping[str, int]) -> d
         "inputs": [numbers[name] for name in layer.inputs],
         "activation": node.op if node.op in ACTIVATIONS else layer.activation,
     }
+    if layer.activation in SLOPES:
+        entry["activation"] = "prelu"  # a slope for each channel, be they all the same
     entry |= {key: _plain(node.attributes[key]) for key in _ATTRIBUTES if key in node.attributes}
     if node.op == "linear":
         entry["out_channels"] = node.attributes["out_features"]

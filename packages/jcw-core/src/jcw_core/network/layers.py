@@ -14,7 +14,7 @@ from math import prod
 
 from jcw_core.network.derived import derived
 from jcw_core.network.graph import Network, Node
-from jcw_core.network.operations import ACTIVATIONS, CONVOLUTIONS, dilation_of, integer, pair
+from jcw_core.network.operations import ACTIVATIONS, CONVOLUTIONS, SLOPES, dilation_of, integer, pair
 from jcw_core.network.problem import LayerProblem
 
 _STRIDES = {
@@ -24,7 +24,8 @@ _STRIDES = {
 }
 """What a problem calls the stride, by operation."""
 
-_TAKES_ACTIVATION = frozenset({"conv2d", "linear", "batch_norm", "add", "mul"})
+_FUSES = frozenset({"conv2d", "linear", "batch_norm"})
+_TAKES_ACTIVATION = _FUSES | {"add", "mul"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class FusedLayer:
         node: the operation itself; its name is the layer's name.
         batch_norm: the batch norm that folds into it.
         residual: the node whose output is added before the activation.
-        activation: operation name, or ``""``.
+        activation: operation name, or ``""``; the node is the last that is fused, unless ``then`` follows.
         inputs: nodes that it reads, the residual left out. Each is some layer's ``output``.
         output: the node whose value it computes.
         then: the depthwise convolution that runs on what is described so far, with what is fused into
@@ -110,7 +111,9 @@ def _host(network: Network, node: Node, layers: list[FusedLayer], made: dict[str
         other = [name for name in node.inputs if name != layer.output]
         fits = op == "conv2d" and layer.residual is None and len(other) == 1
     else:
-        fits = node.op in ACTIVATIONS and op in _TAKES_ACTIVATION
+        # The values of a vector are no planes with a slope each.
+        slopes = node.op in SLOPES and (op in _FUSES or prod(network.shapes[node.name][1:]) > 1)
+        fits = (node.op in ACTIVATIONS or slopes) and op in _TAKES_ACTIVATION
     return index if fits else None
 
 
@@ -163,7 +166,7 @@ def problem_of(network: Network, layer: FusedLayer, density: float = 1.0) -> Lay
         padding=_padding(node) if windowed else (0, 0),
         groups=integer(node.attributes, "groups") if node.op in CONVOLUTIONS else 1,
         density=density,
-        activation=layer.activation,
+        activation="prelu" if layer.activation in SLOPES else layer.activation,
         residual=layer.residual is not None,
         then=problem_of(network, layer.then) if layer.then is not None else None,
         dilation=dilation_of(node.attributes),

@@ -27,6 +27,9 @@ LAYERS = CONVOLUTIONS | {"linear"}
 ACTIVATIONS = frozenset({"relu", "relu6", "hardswish", "hardsigmoid", "sigmoid", "silu"})
 """Element-wise operations that an engine may fuse into the operation before them."""
 
+SLOPES = frozenset({"leaky_relu", "prelu"})
+"""Those with a slope below 0, which an engine may fuse as well."""
+
 
 def _same(attributes: Attributes, inputs: Sequence[Shape]) -> Shape:
     return inputs[0]

@@ -52,7 +52,7 @@ class LayerProblem:
             sides differ is (top, left, bottom, right). The stride of a resizing operation is its factor.
         groups: of a convolution; equal to both channel counts when it is depthwise.
         density: share of the weight groups kept, 0 to 1.
-        activation: fused operation, or ``""``.
+        activation: fused operation, or ``""``; ``"prelu"`` whether there is one slope or one per channel.
         residual: True when a second input in the output's shape is added before the activation.
         then: the depthwise convolution that runs on its output in the same layer. Only an ungrouped
             1 x 1 convolution of stride 1, without padding and residual, has one.
@@ -92,7 +92,7 @@ class LayerProblem:
             raise NetworkError(f"impossible layer problem: {self}")
         if self.op not in OPERATIONS and self.op != "scale":
             raise NetworkError(f"layer problem of unknown operation {self.op!r}")
-        if self.activation and self.activation not in ACTIVATIONS:
+        if self.activation and self.activation not in ACTIVATIONS | {"prelu"}:
             raise NetworkError(f"layer problem with unknown activation {self.activation!r}")
         self._check_fields()
         if self.in_channels % self.groups or self.out_channels % self.groups:
@@ -105,6 +105,8 @@ class LayerProblem:
         wide = too_wide(self.padding, self.kernel_size)
         if wide and self.op in ("max_pool", "avg_pool"):
             raise NetworkError(f"layer problem whose padding is {wide}: {self}")
+        if self.activation == "prelu" and self.op not in _WEIGHTED and self.out_height * self.out_width == 1:
+            raise NetworkError(f"layer problem with slopes after an operation that makes a vector: {self}")
         if self.then is not None:
             self._check_second(self.then)
 
