@@ -27,6 +27,22 @@ def judge(network: Network, computed: Computed, rng: np.random.Generator, scale:
     check(network, arrays, image, scale * eps * largest, **computed)
 
 
+@pytest.mark.parametrize("op", ["sigmoid", "silu"])
+def test_far_values_are_normal_numbers(op: str, isa: str) -> None:
+    """Those below the normal ones take a processor ten times as long, here and in what reads them."""
+    b = NetworkBuilder("far", (1, 4, 4))
+    b.add("act", op)
+    image = np.float32([-1e30, -1e3, -88.7, -88, -87.4, -87, -80, -1, 1, 80, 87, 88, 89, 1e3, 1e30, 100])
+    got = compile_model(Model(b.build(), {}), isa=isa).run(image.reshape(1, 1, 4, 4))[0]
+    assert (np.abs(got) >= np.finfo(np.float32).tiny).all()
+    near = np.abs(image) < 80
+    with np.errstate(over="ignore"):
+        wanted = 1 / (1 + np.exp(-image.astype(np.float64))) * (image if op == "silu" else 1)
+    np.testing.assert_allclose(got[near], wanted[near], rtol=1e-6)
+    assert (np.abs(got[image < -80]) <= 1e-34 * np.maximum(-image[image < -80], 1)).all()
+    np.testing.assert_array_equal(got[image >= 80], image[image >= 80] if op == "silu" else 1)
+
+
 def with_slopes(shape: tuple[int, int, int], slope: str) -> Network:
     """Slopes after all that they fuse into, and after what they do not."""
     b = NetworkBuilder("slopes", shape)
