@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from kernel_samples import EPS, HALF_EPS, check, weights_for
 
+from jcw_core.errors import NetworkError
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.graph import Network
 from jcw_core.network.model import Model
@@ -41,6 +42,65 @@ def test_far_values_are_normal_numbers(op: str, isa: str) -> None:
     np.testing.assert_allclose(got[near], wanted[near], rtol=1e-6)
     assert (np.abs(got[image < -80]) <= 1e-34 * np.maximum(-image[image < -80], 1)).all()
     np.testing.assert_array_equal(got[image >= 80], image[image >= 80] if op == "silu" else 1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "more", "dilation", "groups"),
+    [
+        ((4, 4), (2, 2), (1, 1), (0, 0), (1, 1), 1),
+        ((3, 3), (2, 2), (1, 1), (1, 1), (1, 1), 1),
+        ((5, 2), (3, 1), (2, 0, 1, 1), (2, 0), (1, 1), 1),
+        ((3, 3), (1, 1), (1, 1), (0, 0), (1, 1), 4),
+        ((4, 4), (2, 2), (1, 1), (0, 0), (1, 1), 8),
+        ((3, 2), (2, 3), (3, 1), (0, 1), (2, 1), 2),
+        ((2, 2), (2, 2), (0, 0), (0, 0), (1, 1), 1),
+        ((6, 6), (2, 2), (5, 5), (0, 0), (1, 1), 1),
+    ],
+)
+@pytest.mark.parametrize("size", [(1, 4), (5, 9), (14, 12)])
+def test_transposed_convolutions_are_ordinary_ones_of_their_phases(
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, ...],
+    more: tuple[int, int],
+    dilation: tuple[int, int],
+    groups: int,
+    size: tuple[int, int],
+    computed: Computed,
+    rng: np.random.Generator,
+) -> None:
+    window = {"kernel_size": kernel, "stride": stride, "padding": padding, "output_padding": more}
+    b = NetworkBuilder("up", (8, *size))
+    try:
+        b.add(
+            "up", "conv_transpose2d", out_channels=24, groups=groups, bias=True, dilation=dilation, **window
+        )
+    except NetworkError:
+        pytest.skip("the padding leaves nothing")
+    network = b.build()
+    judge(network, computed, rng)
+    arrays = weights_for(network, rng, 0.5)
+    step = next(
+        s
+        for s in compile_model(Model(network, arrays)).profile(rounds=1)
+        if s.kernel not in ("copy", "linear")
+    )
+    assert step.kernel != "portable"
+    if groups == 1:
+        assert step.macs == pytest.approx(0.5 * network.node_macs(network["up"]), rel=0.1)
+        assert step.density == pytest.approx(0.5, rel=0.1)
+
+
+def test_a_transposed_convolution_of_few_taps_and_a_long_stride_stays_one(
+    computed: Computed, rng: np.random.Generator
+) -> None:
+    b = NetworkBuilder("up", (8, 5, 6))
+    window = {"kernel_size": (1, 2), "stride": (7, 5), "padding": (0, 0)}
+    b.add("up", "conv_transpose2d", out_channels=12, groups=1, bias=True, **window)
+    network = b.build()
+    judge(network, computed, rng)
+    steps = compile_model(Model(network, weights_for(network, rng))).profile(rounds=1)
+    assert "portable" in {step.kernel for step in steps}
 
 
 def with_slopes(shape: tuple[int, int, int], slope: str) -> Network:

@@ -10,6 +10,7 @@
 #include "base/ranges.hpp"
 #include "model/json.hpp"
 #include "model/shapes.hpp"
+#include "model/transposed.hpp"
 #include "model/windows.hpp"
 
 namespace jcw {
@@ -234,6 +235,7 @@ Layer build(const Json& problem, const std::string& precision) {
     second.inputs = {model.output};
     model.output = add_layer(model, std::move(second), 1.0, weights, int8);
   }
+  split_transposed(model);
   return layer;
 }
 

@@ -17,6 +17,7 @@
 #include "model/json.hpp"
 #include "model/safetensors.hpp"
 #include "model/shapes.hpp"
+#include "model/transposed.hpp"
 #include "model/windows.hpp"
 
 namespace jcw {
@@ -325,6 +326,7 @@ Model Model::parse(std::span<const std::byte> bytes) {
     if (weights > kLargestModel) throw FormatError("the units hold more than 8 GB of weights");
   }
   model.output = static_cast<int>(program.at("output").integer("output", 0, static_cast<int>(model.units.size())));
+  split_transposed(model);
   return model;
 }
 

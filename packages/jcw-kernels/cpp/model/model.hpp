@@ -48,9 +48,11 @@ struct Unit {
   float low = 0.0f, high = 0.0f, slope = 0.0f;  // of clip; of leaky_relu, and the alpha of elu
   int start = 0;                                // first channel of a slice
   Pair scale;                                   // of a resizing operation; of pixel_shuffle, its factor twice
+  int phase_channels = 1;                       // of pixel_shuffle: adjacent ones, after which those of the next phase come
   Pair size{0, 0};                              // that a resizing operation makes, where it has no factor
   bool align_corners = false;                   // of resize_bilinear
   Shape in, out;
+  std::int64_t transposed = 0;  // weights of the transposed convolution whose place a convolution takes, see split_transposed
   std::vector<float> weight;  // out_channels x (in channels / groups) x kernel; of prelu, channels
   std::vector<float> bias;    // out_channels
   // Of a convolution of whole numbers: weights are numbers of -127 to 127, each worth its output channel's scale; pixels are

@@ -119,7 +119,13 @@ Step make_form(const Binder& binder, const Operation& o, double density) {
   return make_tiles(binder, o, dense_pays(unit, kernels, density));
 }
 
+// Of a transposed convolution, its own weights count, each for every input pixel.
 Step counted(Step step, const Unit& unit, double density) {
+  if (unit.transposed) {
+    step.density = density * static_cast<double>(unit.weights()) / static_cast<double>(unit.transposed);
+    step.macs = step.density * static_cast<double>(unit.transposed * unit.in.pixels());
+    return step;
+  }
   step.density = density;
   step.macs = density * static_cast<double>(unit.out.size() * unit.positions());
   return step;

@@ -88,14 +88,23 @@ void resize_nearest(const Call& call, Range channels) {
     }
 }
 
+// Every `step`-th pixel of a row, of `width`, from `to` on. The compiler makes vectors of steps that it knows.
+template <int known = 0>
+void spread(const float* from, float* to, int width, int step) {
+  if constexpr (known != 0) step = known;
+  for (int x = 0; x < divide_up(width, step); ++x) to[x * step] = from[x];
+}
+
 void pixel_shuffle(const Call& call, Range channels) {
-  const int factor = call.unit.scale.y;
+  const Unit& u = call.unit;
+  const int rows = u.scale.y, columns = u.scale.x, each = u.phase_channels;
   for (int c = channels.begin; c < channels.end; ++c)
-    for (int y = 0; y < call.unit.out.height; ++y) {
-      float* const to = call.target(c, y);
-      for (int x = 0; x < call.unit.out.width; ++x)
-        to[x] = call.source((c * factor + y % factor) * factor + x % factor, y / factor)[x / factor];
-    }
+    for (int y = 0; y < u.out.height; ++y)
+      for (int x = 0; x < std::min(columns, u.out.width); ++x) {
+        const int phase = c / each * rows * columns + y % rows * columns + x;
+        const float* const from = call.source(phase * each + c % each, y / rows);
+        (columns == 2 ? spread<2> : spread<>)(from, call.target(c, y) + x, u.out.width - x, columns);
+      }
 }
 
 void resize_bilinear(const Call& call, Range channels) {
@@ -222,7 +231,7 @@ Step make_portable(const Binder& binder, const Operation& o) {
   }
   const int count = unit.op == Op::softmax ? unit.out.height : unit.out.channels;
   Step step;
-  step.kernel = "portable";
+  step.kernel = unit.op == Op::pixel_shuffle ? "copy" : "portable";
   if (unit.weighted()) {
     step.density = density(unit);
     step.macs = step.density * static_cast<double>(unit.weights() * unit.in.pixels());
