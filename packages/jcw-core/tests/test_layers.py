@@ -19,6 +19,7 @@ from jcw_core.network.graph import Network
 from jcw_core.network.layers import FusedLayer, fuse, problem_of
 from jcw_core.network.operations import OPERATIONS, SLOPES
 from jcw_core.network.problem import LayerProblem
+from jcw_core.network.problem_text import describe
 
 BACKBONES = [resnet18, mobilenet_v1, mobilenet_v2]
 
@@ -353,6 +354,7 @@ def test_sizes_of_resized_planes() -> None:
     assert (enlarged.out_height, enlarged.out_width) == (10, 18)
     to = LayerProblem("resize_nearest", 4, 5, 6, 4, size=(7, 2))
     assert (to.out_height, to.out_width) == (7, 2)
+    assert describe(to) == "resize_nearest 4 -> 4 at 5 x 6 to 7 x 2"
 
 
 DEPTHWISE = LayerProblem("conv2d", 8, 4, 5, 8, (3, 3), (2, 2), (1, 1), groups=8)

@@ -13,6 +13,7 @@ def describe(problem: LayerProblem) -> str:
     p = problem
     groups = " depthwise" if p.is_depthwise else f" groups {p.groups}" if p.groups > 1 else ""
     size = f" at {p.in_height} x {p.in_width}" if p.in_height * p.in_width > 1 else ""
+    size += f" to {p.size[0]} x {p.size[1]}" if any(p.size) else ""
     then = f",{_window(p.then)} depthwise{_extras(p.then)}" if p.then else ""
     return f"{p.op}{_window(p)}{groups} {p.in_channels} -> {p.out_channels}{size}{_extras(p)}{then}"
 
