@@ -315,6 +315,23 @@ def test_padding_becomes_part_of_the_windows_that_read_it(tmp_path: Path, rng: n
     agrees(tmp_path, model(old, tensors, opset=9).SerializeToString())
 
 
+def test_planes_that_others_read_are_padded_by_a_convolution(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    tensors = [PADS, random("w", 5, 4, 3, 3, rng=rng)]
+    window = {"kernel_shape": (3, 3), "strides": (2, 1)}
+    cases = [
+        [step("Pad", "x", "pads"), step("Relu", "pad")],
+        [step("Pad", "x", "pads"), step("MaxPool", "pad", **window)],
+        [step("Pad", "x", "pads")],
+        [step("Pad", "x", "pads"), step("Relu", "pad"), step("Add", "pad", "relu"), step("Conv", "add", "w")],
+        [step("Pad", "x", "pads"), step("Concat", "pad", "pad", axis=1)],
+    ]
+    for steps in cases:
+        found = agrees(tmp_path, model(steps, tensors).SerializeToString())
+        assert [n.attributes["groups"] for n in found.network if n.name == "Pad"] == [4]
+
+
 def test_padding_is_computed_from_constants(tmp_path: Path, rng: np.random.Generator) -> None:
     """As torch writes it: pairs of pixels from the last axis on, filled up with zeros and turned round."""
     whole = {
@@ -349,14 +366,13 @@ def test_padding_is_computed_from_constants(tmp_path: Path, rng: np.random.Gener
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        ([step("Pad", "x", "pads"), step("Relu", "pad")], "'pad', whose planes are padded; only convolutions and poolings"),
-        ([step("Pad", "x", "pads"), step("MaxPool", "pad", kernel_shape=(3, 3))], "padded with 0; only -inf has a place"),
+        ([step("Pad", "x", "pads", "one"), step("Relu", "pad")], "padded with 1; only 0 has a place outside of windows"),
+        ([step("Pad", "x", "pads", "one"), step("MaxPool", "pad", kernel_shape=(3, 3))], "padded with 1; only -inf has a place"),
         ([step("Pad", "x", "pads", "one"), step("Conv", "pad", "w")], "padded with 1; only 0 has a place"),
         ([step("Pad", "x", "pads", mode="reflect"), step("Conv", "pad", "w")], "pads by reflect"),
         ([step("Pad", "x", "channels"), step("Conv", "pad", "w")], "only rows and columns"),
         ([step("Pad", "x", "less"), step("Conv", "pad", "w")], "only rows and columns"),
         ([step("Pad", "x", "short"), step("Conv", "pad", "w")], "only rows and columns"),
-        ([step("Pad", "x", "pads")], "whose planes are padded"),
         ([step("ConstantOfShape", "huge"), step("Relu", "constantofshape")], "only short constants"),
         ([step("Floor", "x")], "only short constants"),
     ],

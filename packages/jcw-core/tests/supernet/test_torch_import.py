@@ -166,6 +166,26 @@ class Numbers(nn.Module):
         return (1 - x) * self.each + x / self.each.view(1, 4, 1, 1) - self.each
 
 
+class Pixels(nn.Module):
+    """Planes that are padded or thinned out where no window reads them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.last = nn.Conv2d(12, 4, 3), nn.Conv2d(8, 2, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = [x[..., ::2, ::2], x[..., 1::2, ::2], x[..., ::2, 1::2], x[:, :, 1::2, 1::2]]
+        x = F.pad(self.conv(torch.cat(parts, 1)), (1, 2, 0, 1))
+        return self.last(torch.cat((x, F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 3, 1)), 1))
+
+
+def test_padded_and_thinned_planes() -> None:
+    module = Pixels()
+    model = from_module(module, example())
+    np.testing.assert_allclose(outputs(model, example(1)), expected(module, example(1)), rtol=1e-5, atol=1e-5)
+    assert set(prunable_layers(model.network)) <= {"conv", "last"}
+
+
 def test_numbers() -> None:
     module = Numbers()
     model = from_module(module, example())
@@ -180,6 +200,9 @@ def test_numbers() -> None:
         (lambda x, row: x / (x + 1), "divides by a value that depends on the image"),
         (lambda x, row: x / 0.0, "divides by zero"),
         (lambda x, row: x * row, r"a constant of shape \(32,\)"),
+        (lambda x, row: torch.relu(F.pad(x, (1, 1), value=1.0)), "padded with 1; only 0 has a place outside"),
+        (lambda x, row: x[:, :, 3::2], "pixels 3 to .* of axis 2 in steps of 2 have no place"),
+        (lambda x, row: x[..., :20:2], "pixels 0 to 20 of axis 3 in steps of 2 have no place"),
         (
             lambda x, row: F.interpolate(x, scale_factor=0.3),
             r"from \(32, 32\) to \(9, 9\) by 0.3, which is not",

@@ -48,7 +48,11 @@ def _pad(net: Translation, operator: Operator) -> Value:
     if mode != "constant":
         raise FormatError(f"pads by {mode}; only a constant has a place")
     value = net[operator.input(0)]
-    inner = value if isinstance(value, Padded) else Padded(net.node(operator.input(0)), (0, 0, 0, 0), None)
+    inner = (
+        value
+        if isinstance(value, Padded)
+        else Padded(net.node(operator.input(0)), (0, 0, 0, 0), None, operator)
+    )
     rank = len(net.shape(inner.source))
     fill = _fill(net, operator)
     sides = _sides(net, operator, rank)
@@ -57,7 +61,7 @@ def _pad(net: Translation, operator: Operator) -> Value:
     if inner.fill not in (None, fill):
         raise FormatError(f"pads with {fill:g} what is padded with {inner.fill:g}")
     top, left, bottom, right = (a + b for a, b in zip(inner.sides, sides, strict=True))
-    return Padded(inner.source, (top, left, bottom, right), fill)
+    return Padded(inner.source, (top, left, bottom, right), fill, operator)
 
 
 def _fill(net: Translation, operator: Operator) -> float:

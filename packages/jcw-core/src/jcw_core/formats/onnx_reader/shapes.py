@@ -131,20 +131,14 @@ def _every(
     net: Translation, operator: Operator, source: str, axis: int, picked: tuple[int, int, int]
 ) -> Value:
     """Every so manyth row or column, from one of the first to the last, as a convolution by channel of ones and zeros."""
-    (_, channels, *_), (start, stop, step) = net.shape(source), picked
+    start, stop, step = picked
     size = net.shape(source)[axis]
     if not 0 <= start < step or stop < size:
         raise FormatError(
             f"takes pixels {start} to {stop} of {size} in steps of {step}; only whole planes have a place"
         )
-    kernel, stride = [1, 1], [1, 1]
-    kernel[axis - 2], stride[axis - 2] = start + 1, step
-    ones = np.zeros((channels, 1, *kernel), np.float32)
-    ones[..., -1, -1] = 1
-    return net.append_weighted(
-        operator, "conv2d", source, {"weight": Constant(ones.shape, ones)},
-        out_channels=channels, kernel_size=tuple(kernel), stride=tuple(stride), padding=(0, 0), groups=channels, bias=False,
-    )  # fmt: skip
+    kernel, stride = ((start + 1, 1), (step, 1)) if axis == 2 else ((1, start + 1), (1, step))
+    return net.append_picking(operator, source, kernel, stride)
 
 
 def _ranges(net: Translation, operator: Operator) -> tuple[tuple[int, ...], ...]:

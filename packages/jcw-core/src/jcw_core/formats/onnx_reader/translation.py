@@ -72,11 +72,13 @@ class Padded:
         source: a node of the network.
         sides: (top, left, bottom, right).
         fill: the constant; None for nothing around it.
+        operator: that pads, the last of several.
     """
 
     source: str
     sides: tuple[int, int, int, int]
     fill: float | None
+    operator: Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ class Translation:
                 f"reads {name!r}, whose channels lie in groups; only a channel shuffle has a place"
             )
         if isinstance(value, Padded):
-            raise FormatError(f"reads {name!r}, whose planes are padded; only convolutions and poolings do")
+            made = self._values[name] = self._surrounded(value)
+            return made
         if isinstance(value, Part):
             made = self._values[name] = self.make(value)
             return made
@@ -144,9 +147,36 @@ class Translation:
         value = self[name]
         if not isinstance(value, Padded):
             return self.node(name), (0, 0, 0, 0)
-        if value.fill != fill:
-            raise FormatError(f"reads planes padded with {value.fill:g}; only {fill:g} has a place")
-        return value.source, value.sides
+        if value.fill == fill:
+            return value.source, value.sides
+        if value.fill == 0:
+            return self.node(name), (0, 0, 0, 0)
+        raise FormatError(f"reads planes padded with {value.fill:g}; only {fill:g} has a place")
+
+    def _surrounded(self, value: Padded) -> str:
+        """Planes with zeros around them."""
+        if value.fill != 0:
+            raise FormatError(
+                f"reads planes padded with {value.fill:g}; only 0 has a place outside of windows"
+            )
+        return self.append_picking(value.operator, value.source, padding=value.sides)
+
+    def append_picking(
+        self,
+        operator: Operator,
+        source: str,
+        kernel: tuple[int, int] = (1, 1),
+        stride: tuple[int, int] = (1, 1),
+        padding: tuple[int, ...] = (0, 0),
+    ) -> str:
+        """Append a convolution by channel that takes the last pixel of each window."""
+        channels = self.builder.shape(source)[0]
+        ones = np.zeros((channels, 1, *kernel), np.float32)
+        ones[..., -1, -1] = 1
+        return self.append_weighted(
+            operator, "conv2d", source, {"weight": Constant(ones.shape, ones)},
+            out_channels=channels, kernel_size=kernel, stride=stride, padding=padding, groups=channels, bias=False,
+        )  # fmt: skip
 
     def make(self, part: Part, *, bias: Constant | None = None) -> str:
         """Make the node of a part; ``bias`` is that of a layer, of one value per channel."""

@@ -37,9 +37,24 @@ def _channels(net: Translation, operator: Operator, start: int, stop: int) -> Va
 
 
 def _slice(net: Translation, operator: Operator) -> Value:
-    only(operator, step=1)
     a = operator.arguments
-    return _channels(net, operator, a["start"] or 0, LARGEST if a["end"] is None else a["end"])
+    start, stop = a["start"] or 0, LARGEST if a["end"] is None else a["end"]
+    if a.get("step", 1) == 1:
+        return _channels(net, operator, start, stop)
+    return _every(net, operator, start, stop, a["step"])
+
+
+def _every(net: Translation, operator: Operator, start: int, stop: int, step: int) -> Value:
+    """Every so manyth row or column, from one of the first to the last."""
+    source = net.node(operator.arguments["self"])
+    shape = (1, *net.builder.shape(source))
+    axis = operator.arguments["dim"] % len(shape)
+    if len(shape) != 4 or axis < 2 or not 0 <= start < step or stop < shape[axis]:
+        raise Obstacle(
+            f"pixels {start} to {stop} of axis {axis} in steps of {step} have no place in a network; those of whole rows and columns have"
+        )
+    kernel, stride = ((start + 1, 1), (step, 1)) if axis == 2 else ((1, start + 1), (1, step))
+    return net.append_picking(operator.name, source, kernel, stride)
 
 
 def _narrow(net: Translation, operator: Operator) -> Value:

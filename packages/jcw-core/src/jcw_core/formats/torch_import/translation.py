@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, fx
 
@@ -90,7 +91,7 @@ class Translation:
         """The node that an argument stands for."""
         found = self.value(argument)
         if isinstance(found, Padded):
-            raise Obstacle("reads padded planes; only convolutions and poolings do")
+            found = self._values[argument.name] = self._surrounded(argument.name, found)
         if not isinstance(found, str):
             raise Obstacle("reads a constant, expected a value that depends on the image")
         return found
@@ -100,9 +101,34 @@ class Translation:
         found = self.value(argument)
         if not isinstance(found, Padded):
             return self.node(argument), (0, 0, 0, 0)
-        if found.fill != fill:
-            raise Obstacle(f"reads planes padded with {found.fill:g}, expected {fill:g}")
-        return found.source, found.sides
+        if found.fill == fill:
+            return found.source, found.sides
+        if found.fill == 0:
+            return self.node(argument), (0, 0, 0, 0)
+        raise Obstacle(f"reads planes padded with {found.fill:g}, expected {fill:g}")
+
+    def _surrounded(self, name: str, value: Padded) -> str:
+        """Planes with zeros around them."""
+        if value.fill != 0:
+            raise Obstacle(f"reads planes padded with {value.fill:g}; only 0 has a place outside of windows")
+        return self.append_picking(name, value.source, padding=value.sides)
+
+    def append_picking(
+        self,
+        name: str,
+        source: str,
+        kernel: tuple[int, int] = (1, 1),
+        stride: tuple[int, int] = (1, 1),
+        padding: tuple[int, ...] = (0, 0),
+    ) -> str:
+        """Append a convolution by channel, named after ``name``, that takes the last pixel of each window."""
+        channels = self.builder.channels(source)
+        ones = torch.zeros(channels, 1, *kernel)
+        ones[..., -1, -1] = 1
+        attributes: dict[str, Attribute] = {
+            "out_channels": channels, "kernel_size": kernel, "stride": stride, "padding": padding, "groups": channels, "bias": False,
+        }  # fmt: skip
+        return self._with_weights(self._free(_plain(name)), "conv2d", source, {"weight": ones}, attributes)
 
     def constant(self, argument: Any) -> Tensor:
         """The tensor that an argument stands for, which does not depend on the image."""
