@@ -57,7 +57,7 @@ Importers refuse what they would have to compute otherwise than it is written. W
 |---|---|
 | `Softmax` of planes before opset 13, which takes channels, rows and columns together; along another axis than channels | end the network before it (`--outputs`), or export it with opset 13 |
 | resizing by a factor that is not the ratio of the sizes (5 pixels by 1.3 are 6), with `antialias`, or by the nearest pixel counted from centres (`nearest-exact`, `half_pixel`) where the factor is not whole | a size in place of the factor or `recompute_scale_factor=True`; `mode="nearest"` |
-| padding by reflection or repetition; by another constant than 0 that the reading windows do not have (minus infinity for maxima) | padding of the convolution itself |
+| padding by reflection or repetition; by another constant than 0 that the reading windows do not have (minus infinity for maxima); of channels, by another than 0 | padding of the convolution itself |
 | means of windows that leave padding out (`count_include_pad` of 0) where there is some, or that hang over the edge (`ceil_mode`) | `count_include_pad=True` |
 | convolutions over one or three axes, maxima with a dilation, adaptive pooling to sizes that do not divide | |
 | constants that are neither one value nor one per channel; differences and quotients of two values that depend on the image | |

@@ -332,6 +332,23 @@ def test_planes_that_others_read_are_padded_by_a_convolution(
         assert [n.attributes["groups"] for n in found.network if n.name == "Pad"] == [4]
 
 
+def test_channels_of_zeros_are_made_by_a_convolution(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Alone, with pixels as well, of planes that are padded already, and by axes."""
+    tensors = [
+        PADS, numbers("both", [0, 1, 1, 0, 0, 2, 0, 3], np.int64), numbers("two", [2, 0], np.int64),
+        numbers("axis", [-3], np.int64), random("w", 5, 7, 3, 3, rng=rng),
+    ]  # fmt: skip
+    cases = [
+        [step("Pad", "x", "both"), step("Conv", "pad", "w")],
+        [step("Pad", "x", "both"), step("Relu", "pad")],
+        [step("Pad", "x", "pads", to="p", name="outer"), step("Pad", "p", "both"), step("Conv", "pad", "w")],
+        [step("Pad", "x", "two", "", "axis"), step("Relu", "pad")],
+    ]
+    for steps in cases:
+        found = agrees(tmp_path, model(steps, tensors, opset=18).SerializeToString())
+        assert next(n for n in found.network if n.name == "Pad").attributes["out_channels"] in (6, 7)
+
+
 def test_padding_is_computed_from_constants(tmp_path: Path, rng: np.random.Generator) -> None:
     """As torch writes it: pairs of pixels from the last axis on, filled up with zeros and turned round."""
     whole = {
@@ -370,9 +387,10 @@ def test_padding_is_computed_from_constants(tmp_path: Path, rng: np.random.Gener
         ([step("Pad", "x", "pads", "one"), step("MaxPool", "pad", kernel_shape=(3, 3))], "padded with 1; only -inf has a place"),
         ([step("Pad", "x", "pads", "one"), step("Conv", "pad", "w")], "padded with 1; only 0 has a place"),
         ([step("Pad", "x", "pads", mode="reflect"), step("Conv", "pad", "w")], "pads by reflect"),
-        ([step("Pad", "x", "channels"), step("Conv", "pad", "w")], "only rows and columns"),
-        ([step("Pad", "x", "less"), step("Conv", "pad", "w")], "only rows and columns"),
-        ([step("Pad", "x", "short"), step("Conv", "pad", "w")], "only rows and columns"),
+        ([step("Pad", "x", "images"), step("Conv", "pad", "w")], "only channels, rows and columns"),
+        ([step("Pad", "x", "channels", "one"), step("Conv", "pad", "w")], "pads channels with 1; only 0"),
+        ([step("Pad", "x", "less"), step("Conv", "pad", "w")], "only channels, rows and columns"),
+        ([step("Pad", "x", "short"), step("Conv", "pad", "w")], "only channels, rows and columns"),
         ([step("ConstantOfShape", "huge"), step("Relu", "constantofshape")], "only short constants"),
         ([step("Floor", "x")], "only short constants"),
     ],
@@ -382,6 +400,7 @@ def test_padding_that_has_no_place(
 ) -> None:
     tensors = [PADS, numbers("one", 1), random("w", 5, 4, 3, 3, rng=rng)]
     for name, values in {
+        "images": [1, *[0] * 7],
         "channels": [0, 1, *[0] * 6],
         "less": [0, 0, -1, *[0] * 5],
         "short": [1, 1],

@@ -82,6 +82,25 @@ class ResNet(nn.Module):
         return self.fc(torch.flatten(self.avgpool(x), 1))
 
 
+class PlainBlock(nn.Module):
+    """Of CIFAR's residual networks: shortcuts have no weights, they leave out pixels and add channels of zeros."""
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(inputs, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
+        self.stride, self.added = stride, width - inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        if self.added:
+            half = self.added // 2
+            x = F.pad(
+                x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, half, self.added - half), "constant", 0
+            )
+        return F.relu(out + x)
+
+
 class InvertedResidual(nn.Module):
     def __init__(
         self,
@@ -420,6 +439,7 @@ PARTS: Mapping[str, Callable[[], nn.Module]] = {
 
 NETWORKS: Mapping[str, Callable[[], nn.Module]] = {
     "resnet18": lambda: ResNet(BasicBlock, 1),
+    "resnet20": lambda: ResNet(PlainBlock, 1),
     "resnet50": lambda: ResNet(Bottleneck, 4),
     "resnext": lambda: ResNet(lambda *sizes: Bottleneck(*sizes, groups=4), 4),
     "mobilenet_v1": MobileNetV1,

@@ -74,7 +74,7 @@ def test_outputs_are_those_of_the_module(name: str) -> None:
 
 # A transposed convolution's weights lie otherwise in the network, under the same name; a head that is called three times
 # is three layers.
-@pytest.mark.parametrize("name", sorted(NETWORKS.keys() - {"unet", "decoder", "fpn"}))
+@pytest.mark.parametrize("name", sorted(NETWORKS.keys() - {"unet", "decoder", "fpn", "resnet20"}))
 def test_weights_bear_the_names_of_the_state_dict(name: str) -> None:
     module, model = imported(name)
     state = {k: v for k, v in module.state_dict().items() if not k.endswith("num_batches_tracked")}
@@ -186,6 +186,26 @@ def test_padded_and_thinned_planes() -> None:
     assert set(prunable_layers(model.network)) <= {"conv", "last"}
 
 
+def test_padded_planes_are_an_output() -> None:
+    class Padding(nn.Module):
+        def __init__(self, fill: float) -> None:
+            super().__init__()
+            self.conv, self.fill = nn.Conv2d(3, 4, 3), fill
+
+        def forward(self, x: Tensor) -> Tensor:
+            return F.pad(self.conv(x), (1, 0, 2, 1, 1, 2) if self.fill == 0 else (1, 1), value=self.fill)
+
+    module = Padding(0)
+    np.testing.assert_allclose(
+        outputs(from_module(module, example()), example(1)),
+        expected(module, example(1)),
+        rtol=1e-5,
+        atol=1e-5,
+    )
+    with pytest.raises(FormatError, match="an output reads planes padded with 1; only 0"):
+        from_module(Padding(1), example())
+
+
 def test_numbers() -> None:
     module = Numbers()
     model = from_module(module, example())
@@ -201,6 +221,11 @@ def test_numbers() -> None:
         (lambda x, row: x / 0.0, "divides by zero"),
         (lambda x, row: x * row, r"a constant of shape \(32,\)"),
         (lambda x, row: torch.relu(F.pad(x, (1, 1), value=1.0)), "padded with 1; only 0 has a place outside"),
+        (
+            lambda x, row: F.pad(x, (0, 0, 0, 0, 1, 1), value=1.0),
+            r"padding by \[0, 0, 0, 0, 1, 1\] has no place",
+        ),
+        (lambda x, row: F.pad(x.mean((2, 3)), (1, 0)), r"padding by \[1, 0\] has no place"),
         (lambda x, row: x[:, :, 3::2], "pixels 3 to .* of axis 2 in steps of 2 have no place"),
         (lambda x, row: x[..., :20:2], "pixels 0 to 20 of axis 3 in steps of 2 have no place"),
         (

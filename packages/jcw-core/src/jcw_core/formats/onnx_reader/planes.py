@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 
 from jcw_core.errors import FormatError
+from jcw_core.formats.ones import widening
 from jcw_core.formats.onnx_reader.graph import Operator
 from jcw_core.formats.onnx_reader.translation import Padded, Translation, Value
 from jcw_core.network.operations import resizing
@@ -43,7 +44,7 @@ def _depth_to_space(net: Translation, operator: Operator) -> Value:
 
 
 def _pad(net: Translation, operator: Operator) -> Value:
-    """A constant around planes, which becomes part of the windows that read it."""
+    """A constant around planes, which becomes part of the windows that read it; channels of zeros are made by a layer."""
     mode = operator.attributes.get("mode", "constant")
     if mode != "constant":
         raise FormatError(f"pads by {mode}; only a constant has a place")
@@ -53,15 +54,19 @@ def _pad(net: Translation, operator: Operator) -> Value:
         if isinstance(value, Padded)
         else Padded(net.node(operator.input(0)), (0, 0, 0, 0), None, operator)
     )
-    rank = len(net.shape(inner.source))
     fill = _fill(net, operator)
-    sides = _sides(net, operator, rank)
-    if not any(sides):
+    before, after, *sides = _sides(net, operator, len(net.shape(inner.source)))
+    if not any((before, after, *sides)):
         return value
     if inner.fill not in (None, fill):
         raise FormatError(f"pads with {fill:g} what is padded with {inner.fill:g}")
+    source = inner.source
+    if before or after:
+        if fill:
+            raise FormatError(f"pads channels with {fill:g}; only 0 has a place")
+        source = net.append_made(operator, source, widening(net.shape(source)[1], before, after))
     top, left, bottom, right = (a + b for a, b in zip(inner.sides, sides, strict=True))
-    return Padded(inner.source, (top, left, bottom, right), fill, operator)
+    return Padded(source, (top, left, bottom, right), fill, operator)
 
 
 def _fill(net: Translation, operator: Operator) -> float:
@@ -75,15 +80,17 @@ def _fill(net: Translation, operator: Operator) -> float:
 
 
 def _sides(net: Translation, operator: Operator, rank: int) -> tuple[int, ...]:
-    """How many pixels are put above, left, below and right."""
+    """How many channels are put before and after, and how many pixels above, left, below and right."""
     pads = net.integers(operator.input(1)) if operator.has_input(1) else operator.integers("pads", ())
     axes = net.integers(operator.input(3)) if operator.has_input(3) else tuple(range(rank))
     pairs = zip(pads[: len(axes)], pads[len(axes) :], strict=False)
     each = {axis % rank: pair for axis, pair in zip(axes, pairs, strict=False)}
-    rows, columns = (each.pop(axis, (0, 0)) for axis in (2, 3))
-    sides = (rows[0], columns[0], rows[1], columns[1])
+    channels, rows, columns = (each.pop(axis, (0, 0)) for axis in (1, 2, 3))
+    sides = (*channels, rows[0], columns[0], rows[1], columns[1])
     if rank != 4 or len(pads) != 2 * len(axes) or any(map(any, each.values())) or min(sides) < 0:
-        raise FormatError(f"pads {rank} axes by {pads}; only rows and columns around planes have a place")
+        raise FormatError(
+            f"pads {rank} axes by {pads}; only channels, rows and columns of planes have a place"
+        )
     return sides
 
 

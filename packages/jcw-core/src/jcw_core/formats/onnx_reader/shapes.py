@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from jcw_core.errors import FormatError
+from jcw_core.formats.ones import picking
 from jcw_core.formats.onnx_reader.folding import TYPES
 from jcw_core.formats.onnx_reader.graph import Constant, Operator
 from jcw_core.formats.onnx_reader.translation import Grouped, Translation, Value
@@ -138,7 +139,7 @@ def _every(
             f"takes pixels {start} to {stop} of {size} in steps of {step}; only whole planes have a place"
         )
     kernel, stride = ((start + 1, 1), (step, 1)) if axis == 2 else ((1, start + 1), (1, step))
-    return net.append_picking(operator, source, kernel, stride)
+    return net.append_made(operator, source, picking(net.shape(source)[1], kernel, stride))
 
 
 def _ranges(net: Translation, operator: Operator) -> tuple[tuple[int, ...], ...]:

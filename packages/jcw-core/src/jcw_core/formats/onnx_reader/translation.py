@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jcw_core.errors import FormatError
+from jcw_core.formats.ones import Made, picking
 from jcw_core.formats.onnx_reader.graph import Constant, Graph, Operator
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.operations import LAYERS, OPERATIONS, Attribute, Attributes, Shape
@@ -159,24 +160,15 @@ class Translation:
             raise FormatError(
                 f"reads planes padded with {value.fill:g}; only 0 has a place outside of windows"
             )
-        return self.append_picking(value.operator, value.source, padding=value.sides)
+        return self.append_made(
+            value.operator, value.source, picking(self.shape(value.source)[1], padding=value.sides)
+        )
 
-    def append_picking(
-        self,
-        operator: Operator,
-        source: str,
-        kernel: tuple[int, int] = (1, 1),
-        stride: tuple[int, int] = (1, 1),
-        padding: tuple[int, ...] = (0, 0),
-    ) -> str:
-        """Append a convolution by channel that takes the last pixel of each window."""
-        channels = self.builder.shape(source)[0]
-        ones = np.zeros((channels, 1, *kernel), np.float32)
-        ones[..., -1, -1] = 1
-        return self.append_weighted(
-            operator, "conv2d", source, {"weight": Constant(ones.shape, ones)},
-            out_channels=channels, kernel_size=kernel, stride=stride, padding=padding, groups=channels, bias=False,
-        )  # fmt: skip
+    def append_made(self, operator: Operator, source: str, made: Made) -> str:
+        """Append a convolution of ones and zeros, named after an operator."""
+        weights, attributes = made
+        constants = {"weight": Constant(weights.shape, weights)}
+        return self.append_weighted(operator, "conv2d", source, constants, **attributes)
 
     def make(self, part: Part, *, bias: Constant | None = None) -> str:
         """Make the node of a part; ``bias`` is that of a layer, of one value per channel."""

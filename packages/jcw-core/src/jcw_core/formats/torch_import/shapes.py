@@ -10,6 +10,7 @@ from math import prod
 
 from torch import Tensor
 
+from jcw_core.formats.ones import picking, widening
 from jcw_core.formats.torch_import.arguments import only
 from jcw_core.formats.torch_import.exported import Operator
 from jcw_core.formats.torch_import.translation import Grouped, Obstacle, Padded, Translation, Value
@@ -54,7 +55,7 @@ def _every(net: Translation, operator: Operator, start: int, stop: int, step: in
             f"pixels {start} to {stop} of axis {axis} in steps of {step} have no place in a network; those of whole rows and columns have"
         )
     kernel, stride = ((start + 1, 1), (step, 1)) if axis == 2 else ((1, start + 1), (1, step))
-    return net.append_picking(operator.name, source, kernel, stride)
+    return net.append_made(operator.name, source, picking(shape[1], kernel, stride))
 
 
 def _narrow(net: Translation, operator: Operator) -> Value:
@@ -130,16 +131,18 @@ def _pad(net: Translation, operator: Operator) -> Value:
     a = operator.arguments
     if a.get("mode", "constant") != "constant":
         raise Obstacle(f"padding that is {a['mode']} has no place in a network; constant has")
-    sides = [*a["pad"], *[0] * (4 - len(a["pad"]))]
-    if len(sides) != 4 or min(sides) < 0:
+    sides, fill = [*a["pad"], *[0] * (6 - len(a["pad"]))], float(a.get("value") or 0.0)
+    if len(sides) != 6 or min(sides) < 0 or len(operator.shape) != 4 or (fill and any(sides[4:])):
         raise Obstacle(
-            f"padding by {a['pad']} has no place in a network; of height and width has, by 0 or more"
+            f"padding by {a['pad']} has no place in a network; of height and width of planes has, by 0 or more, and of their channels with 0"
         )
-    left, right, top, bottom = sides
+    left, right, top, bottom, before, after = sides
     source, outer = net.node(a["self"]), (top, left, bottom, right)
+    if before or after:
+        source = net.append_made(operator.name, source, widening(net.builder.channels(source), before, after))
     if not any(outer):
         return source
-    return Padded(source, outer, float(a.get("value") or 0.0))
+    return Padded(source, outer, fill)
 
 
 def _reshaped(net: Translation, operator: Operator) -> Value:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, fx
 
 from jcw_core.errors import FormatError
+from jcw_core.formats.ones import Made, picking
 from jcw_core.formats.torch_import.exported import Exported, Operator
 from jcw_core.network.builder import NetworkBuilder
 from jcw_core.network.model import Model
@@ -89,9 +90,8 @@ class Translation:
 
     def node(self, argument: Any) -> str:
         """The node that an argument stands for."""
-        found = self.value(argument)
-        if isinstance(found, Padded):
-            found = self._values[argument.name] = self._surrounded(argument.name, found)
+        if isinstance(found := self.value(argument), Padded):
+            found = self._whole(argument.name)
         if not isinstance(found, str):
             raise Obstacle("reads a constant, expected a value that depends on the image")
         return found
@@ -107,28 +107,23 @@ class Translation:
             return self.node(argument), (0, 0, 0, 0)
         raise Obstacle(f"reads planes padded with {found.fill:g}, expected {fill:g}")
 
-    def _surrounded(self, name: str, value: Padded) -> str:
-        """Planes with zeros around them."""
+    def _whole(self, name: str) -> Value:
+        """The value of a name; planes that are to be padded are now, with zeros around them."""
+        value = self._values[name]
+        if not isinstance(value, Padded):
+            return value
         if value.fill != 0:
             raise Obstacle(f"reads planes padded with {value.fill:g}; only 0 has a place outside of windows")
-        return self.append_picking(name, value.source, padding=value.sides)
+        made = self._values[name] = self.append_made(
+            name, value.source, picking(self.builder.channels(value.source), padding=value.sides)
+        )
+        return made
 
-    def append_picking(
-        self,
-        name: str,
-        source: str,
-        kernel: tuple[int, int] = (1, 1),
-        stride: tuple[int, int] = (1, 1),
-        padding: tuple[int, ...] = (0, 0),
-    ) -> str:
-        """Append a convolution by channel, named after ``name``, that takes the last pixel of each window."""
-        channels = self.builder.channels(source)
-        ones = torch.zeros(channels, 1, *kernel)
-        ones[..., -1, -1] = 1
-        attributes: dict[str, Attribute] = {
-            "out_channels": channels, "kernel_size": kernel, "stride": stride, "padding": padding, "groups": channels, "bias": False,
-        }  # fmt: skip
-        return self._with_weights(self._free(_plain(name)), "conv2d", source, {"weight": ones}, attributes)
+    def append_made(self, name: str, source: str, made: Made) -> str:
+        """Append a convolution of ones and zeros, named after ``name``."""
+        weights, attributes = made
+        tensors = {"weight": torch.from_numpy(weights)}
+        return self._with_weights(self._free(_plain(name)), "conv2d", source, tensors, dict(attributes))
 
     def constant(self, argument: Any) -> Tensor:
         """The tensor that an argument stands for, which does not depend on the image."""
@@ -189,7 +184,10 @@ class Translation:
 
     def model(self) -> Model:
         """The network that ends with the module's outputs; several are flattened and joined in their order."""
-        ends = [self._values[name] for name in self._exported.outputs]
+        try:
+            ends = [self._whole(name) for name in self._exported.outputs]
+        except Obstacle as error:
+            raise FormatError(f"an output {error}") from None
         if not all(isinstance(end, str) for end in ends):
             raise FormatError("an output does not depend on the image")
         names = [_plain(name) for name in self._exported.output_names]
