@@ -7,6 +7,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from jcw_core.errors import JcwError
+
 SOURCE = Path(__file__).with_suffix(".c")
 
 C_LIBRARY = ",".join(f"-AVX512{part}" for part in ("F", "VL", "BW", "DQ", "CD"))
@@ -17,7 +19,7 @@ def avx2_only(folder: Path) -> dict[str, str]:
     """Compile what is to be preloaded into ``folder``, and return the environment that preloads it.
 
     Raises:
-        OSError: there is no C compiler, or CPUID cannot be made to fault here.
+        JcwError: CPUID cannot be made to fault here.
     """
     library = folder / "avx2_only.so"
     # DeepSparse asks for its instruction set by a program that is linked statically, which nothing can be preloaded into.
@@ -30,7 +32,7 @@ def avx2_only(folder: Path) -> dict[str, str]:
         subprocess.run(["cc", "-O1", "-shared", "-fPIC", SOURCE, "-o", library], check=True)
         subprocess.run(["true"], env=environment, check=True)
     except subprocess.CalledProcessError as error:
-        raise OSError(f"no processor with AVX2 alone can be had here: {error}") from None
+        raise JcwError(f"no processor with AVX2 alone can be had here: {error}") from None
     return environment
 
 

@@ -33,6 +33,7 @@ from runtimes import IN_HALF, LOADERS
 from without_amx import forbid_amx
 from workers import Worker, start
 
+from jcw_core.errors import JcwError
 from jcw_core.formats.onnx_writer import to_onnx
 from jcw_core.network.graph import Network
 from jcw_core.protocols import Products
@@ -236,11 +237,11 @@ def main() -> None:
     args = arguments()
     if args.without_amx:
         forbid_amx()
-    rows = [
-        row
-        for name in args.networks
-        for row in measure(BACKBONES[name].build(input_size=args.input_size), args)
-    ]
+    networks = (BACKBONES[name].build(input_size=args.input_size) for name in args.networks)
+    try:
+        rows = [row for network in networks for row in measure(network, args)]
+    except JcwError as error:
+        sys.exit(f"error: {error}")
     comparisons = compare(rows)
     means = {name: geometric_mean(comparisons, name) for name in args.precisions}
     run: Row = {

@@ -69,6 +69,6 @@ def draw(runs: Sequence[Row]) -> Any:
             axis.set(xlabel="density", ylabel="ms")
             axis.set_title(f"{network}, {run['machine']['cpu']}, {run['machine']['isa']}{more}", fontsize=10)
             axis.set_xticks(range(len(DENSITIES)), [str(density) for density in DENSITIES])
-    # The last run has all kinds of bars that there are.
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(LOADERS))
+    most = max((row[0].get_legend_handles_labels() for row in grid), key=lambda found: len(found[1]))
+    figure.legend(*most, loc="outside lower center", ncols=len(LOADERS))
     return figure
