@@ -339,6 +339,19 @@ def test_an_onnx_file_is_listed_before_any_run(tmp_path: Path) -> None:
     assert "--outputs: resnet18 is a backbone" in one_line(wrong)
 
 
+def test_a_torch_module_is_listed_before_any_run(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    code = "from torch import nn\n\ndef make():\n    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 1))\n"
+    (tmp_path / "own.py").write_text(code)
+    done = jcw("networks", "own:make", "--shape", "1,3,9,9", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^0 +8 +10,584 +channels +0$", done.stdout, re.MULTILINE)
+    cut = jcw("networks", "own:make", "--shape", "1,3,9,9", "--outputs", "1", "--json", cwd=tmp_path)
+    (tmp_path / "own.json").write_text(cut.stdout)
+    assert "kept whole: 0: all channels" in jcw("networks", "own.json", cwd=tmp_path).stdout
+    assert "did you mean 'make'" in one_line(jcw("networks", "own:mak", cwd=tmp_path))
+
+
 def test_a_network_that_is_not_there(tmp_path: Path) -> None:
     assert "unknown backbone 'resnet'" in one_line(jcw("networks", "resnet", cwd=tmp_path))
     for name in ("none.json", "none.onnx"):

@@ -134,6 +134,10 @@ def test_profile_predict_check(
             ["profile", "folder", "--device", "synthetic"],
             "folder: neither a file .* nor a backbone; there is: mob",
         ),
+        (
+            ["profile", "nets:make", "--device", "synthetic"],
+            r"nets:make: expected a backbone or a file; .* `jcw networks nets:make --shape 1,3,224,224 --json",
+        ),
         (["profile", "resnet18", "--device", "synthetic", "--set", "timeout=1e10"], "from 1.0 to 1000000"),
         *((["check", "table.npz", "--timeout", t], "timeout: .* impossible") for t in ("-1", "nan", "1e20")),
     ],

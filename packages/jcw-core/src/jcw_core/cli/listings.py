@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -87,11 +86,10 @@ def networks(
 
     Beside each backbone are its MACs, parameters and search dimensions.
 
-    With NETWORK, a backbone or a file (.json, .onnx), list its layers, what a search may take from each, and
-    why some stay whole.
+    With NETWORK, a backbone, a file (.json, .onnx) or PACKAGE.MODULE:FUNCTION that returns a torch module, list its layers,
+    what a search may take from each, and why some stay whole.
     """
-    from jcw_core.cli.network_layers import describe
-    from jcw_core.formats.network_file import SUFFIXES, read_network
+    from jcw_core.cli.network_layers import brought_by_name, describe
 
     def build(backbone: str) -> Network:
         return build_network(
@@ -99,10 +97,12 @@ def networks(
         )
 
     if network is not None:
-        is_file = network not in registry.backbones and Path(network).suffix.lower() in SUFFIXES
-        if outputs and not is_file:
-            raise JcwError(f"--outputs: {network} is a backbone, expected an ONNX file; leave them out")
-        made = read_network(Path(network), shape, outputs) if is_file else build(network)
+        made = None if network in registry.backbones else brought_by_name(network, shape, outputs)
+        if made is None and outputs:
+            raise JcwError(
+                f"--outputs: {network} is a backbone, expected an ONNX file or a torch module; leave them out"
+            )
+        made = made or build(network)
         for line in (made.to_json(),) if as_json else describe(made):
             click.echo(line)
         return

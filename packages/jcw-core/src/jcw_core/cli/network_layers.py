@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from jcw_core.formats.network_file import SUFFIXES, read_network
 from jcw_core.network.channel_groups import couple
 from jcw_core.network.graph import Network
+from jcw_core.network.model import Model
+from jcw_core.recipe.recipe import NetworkOptions
+from jcw_core.run.source import MODULE_SHAPE, brought
 from jcw_core.space.whole import fixed_layers, in_words, layers_of, unpruned_layers
+
+
+def brought_by_name(name: str, shape: Sequence[int] | None, outputs: Sequence[str]) -> Network | None:
+    """The network of a file or of PACKAGE.MODULE:FUNCTION, looked for where one stands; None for what may be a backbone.
+
+    Raises:
+        JcwError: it cannot be read.
+    """
+    path = Path(name)
+    if path.suffix.lower() in SUFFIXES:
+        return read_network(path, shape, outputs)
+    if ":" not in name or path.exists():
+        return None
+    wanted = NetworkOptions(module=name, outputs=tuple(outputs))
+    found = brought(wanted, tuple(shape or MODULE_SHAPE)[1:], Path.cwd())
+    return found.network if isinstance(found, Model) else found
 
 
 def describe(network: Network) -> Iterator[str]:

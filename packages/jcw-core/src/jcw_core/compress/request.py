@@ -15,10 +15,7 @@ from jcw_core.names import is_plain_name
 from jcw_core.network.model import Model
 from jcw_core.protocols import Precision
 from jcw_core.recipe.recipe import NetworkOptions
-from jcw_core.run.source import brought
-
-_MODULE_SHAPE = (1, 3, 224, 224)
-"""Of one image, for a module when none is given."""
+from jcw_core.run.source import MODULE_SHAPE, brought
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class Request:
         Raises:
             JcwError: it cannot be read, has no weights, or these do not fit or are not finite.
         """
-        shape = tuple(self.shape or (_MODULE_SHAPE if not self.is_file else ()))
+        shape = tuple(self.shape or (MODULE_SHAPE if not self.is_file else ()))
         path = Path(self.model) if self.is_file else None
         module = "" if self.is_file else self.model
         is_onnx = path is not None and _is_onnx(path)

@@ -17,6 +17,9 @@ from jcw_core.recipe.recipe import NetworkOptions, Recipe
 from jcw_core.registry import Registry
 from jcw_core.space.whole import with_pruned_first
 
+MODULE_SHAPE = (1, 3, 224, 224)
+"""Of one image, for a torch module that is named on a command line when none is given."""
+
 
 def network_of(recipe: Recipe, registry: Registry, data: Dataset) -> Network | Model:
     """The network at full width; a ``Model`` where the recipe brings weights.

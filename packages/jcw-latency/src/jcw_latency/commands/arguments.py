@@ -88,6 +88,11 @@ def network_of(
     kind = path.suffix.lower()
     if kind in SUFFIXES:
         return read_network(path, shape, outputs)
+    if name not in registry.backbones and ":" in name and not path.exists():
+        raise NetworkError(
+            f"{name}: expected a backbone or a file; of a torch module "
+            f"`jcw networks {name} --shape 1,3,224,224 --json > network.json` makes one"
+        )
     if name not in registry.backbones and (kind or path.exists()):
         known = ", ".join(sorted(registry.backbones))
         raise NetworkError(
