@@ -53,7 +53,7 @@ def layers(draw: st.DrawFn) -> Drawn:
     )
     if kind == "depthwise" and np.prod(network.shapes["conv"][1:]) == 1:  # that is neither
         return draw(layers())
-    density = 1.0 if kind == "depthwise" else draw(st.sampled_from([0.0, 0.1, 0.4, 1.0]))
+    density = 1.0 if kind == "depthwise" else draw(st.sampled_from([0.0, 0.1, 0.4, 0.8, 1.0]))
     return Drawn(
         network, density, draw(st.integers(0, 255)), draw(st.integers(1, 3)), draw(st.integers(0, 2**32 - 1))
     )

@@ -82,6 +82,7 @@ struct QuantizedConvolution {
   const void* weights;
   const std::int32_t* starts;
   const std::int32_t* first;  // one per channel, padded to whole groups
+  void* gathered;             // null, or where the inputs of a tile lie for all groups, which then read the same: see gathered_bytes
 };
 
 // Depthwise convolution of whole numbers: one plane in, one plane out, the same offsets in every plane. A product takes as many
@@ -259,6 +260,7 @@ struct QuantizedKernels {
   int inputs;  // entries that meet in one product
   int offset;  // what pixels are less than the numbers 0 to 255 that they stand for
   int taps;    // windows of fewer are faster with floats, as long as their sums are exact; above 1, depthwise ones are, too
+  int gathered_bytes;  // of a tile's pixels under the entries of one product, at most
   // Whole blocks of pixels; of floats, which are whole numbers then, less the tensor's zero.
   void (*quantize)(const Quantize&, std::ptrdiff_t begin, std::ptrdiff_t end);
   void (*round)(const Quantize&, std::ptrdiff_t begin, std::ptrdiff_t end);

@@ -4,6 +4,7 @@
 //     out[o][p] = activation(sum[o][p] * scales[o] + bias[o] + residual[o][p])
 // with offsets as in convolve.inl; padding holds `zero`. Four adjacent output channels share each load here as well, and as many
 // kept inputs as one instruction adds up, wherever they lie, are interleaved in registers: Dot::inputs of them, pixel by pixel.
+// Where all outputs read all inputs, these are interleaved once for all groups of outputs, and kept.
 // Products and sums are exact, and floats take no fused multiply-add, so that every instruction set has the same bits.
 #pragma once
 
@@ -69,12 +70,44 @@ JCW_INLINE void accumulate(Sums<Dot, N>& sums, const typename Dot::pixel* in, co
   }
 }
 
+template <class Dot, int N>
+JCW_INLINE void accumulate(Sums<Dot, N>& sums, const typename PixelsOf<Dot>::type* gathered, const typename Dot::weight* weights,
+                           int products) {
+  for (int p = 0; p < products; ++p, gathered += N, weights += 4 * Dot::inputs) {
+    typename PixelsOf<Dot>::type x[N];
+    JCW_UNROLL
+    for (int n = 0; n < N; ++n) x[n] = gathered[n];
+    if constexpr (Isa::prefetches_all) prefetch(weights + kProductsAhead * Dot::inputs * 4);
+    add_products(sums, x, weights);
+  }
+}
+
 template <class Dot>
 struct QuantizedTiles {
+  using Pixel = typename Dot::pixel;
+  using Pixels = typename PixelsOf<Dot>::type;
+
   const QuantizedConvolution& conv;
   int group_begin, group_end;
 
+  // What all groups read of a tile.
   template <int N>
+  JCW_INLINE void gather(std::ptrdiff_t pixel) const {
+    const Pixel* const in = static_cast<const Pixel*>(conv.in) + pixel;
+    const std::int32_t* offsets = conv.offsets;
+    Pixels* to = static_cast<Pixels*>(conv.gathered);
+    for (int products = conv.starts[1]; products > 0; --products, to += N, offsets += Dot::inputs) {
+      const Pixel* rows[Dot::inputs];
+      JCW_UNROLL
+      for (int i = 0; i < Dot::inputs; ++i) rows[i] = in + offsets[i];
+      Pixels x[N];
+      Dot::load(rows, x);
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n) to[n] = x[n];
+    }
+  }
+
+  template <int N, bool gathered>
   JCW_INLINE void one(int group, std::ptrdiff_t pixel) const {
     const std::int32_t first = conv.starts[group], count = conv.starts[group + 1] - first;
     if constexpr (Isa::prefetches_all) prefetch_outputs(group + 1, pixel);
@@ -85,8 +118,11 @@ struct QuantizedTiles {
       JCW_UNROLL
       for (int n = 0; n < N; ++n) sums.sum[r][n] = from;
     }
-    accumulate<Dot, N>(sums, static_cast<const typename Dot::pixel*>(conv.in) + pixel, conv.offsets + first * Dot::inputs,
-                       static_cast<const typename Dot::weight*>(conv.weights) + std::ptrdiff_t{first} * 4 * Dot::inputs, count);
+    const auto* const weights = static_cast<const typename Dot::weight*>(conv.weights) + std::ptrdiff_t{first} * 4 * Dot::inputs;
+    if constexpr (gathered)
+      accumulate<Dot, N>(sums, static_cast<const Pixels*>(conv.gathered), weights, count);
+    else
+      accumulate<Dot, N>(sums, static_cast<const Pixel*>(conv.in) + pixel, conv.offsets + first * Dot::inputs, weights, count);
     Tile<4, N> tile;
     JCW_UNROLL
     for (int r = 0; r < 4; ++r) Dot::to_floats(sums.sum[r], tile.sum[r]);
@@ -107,14 +143,32 @@ struct QuantizedTiles {
     for (int r = 0; r < rows; ++r, at += plane * bytes) prefetch(at);
   }
 
-  // Two tiles share each visit of a group's weights.
   template <int units>
   __attribute__((noinline)) void run(int first, int tiles) const {
+    if (conv.gathered)
+      run_gathered<units>(first, tiles);
+    else
+      run_sparse<units>(first, tiles);
+  }
+
+  // Two tiles share each visit of a group's weights.
+  template <int units>
+  JCW_INLINE void run_sparse(int first, int tiles) const {
     constexpr int N = units * Dot::granule;
     for (int t = 0; t < tiles; t += 2)
       for (int group = group_begin; group < group_end; ++group)
         for (int i = t; i < smaller(tiles, t + 2); ++i)
-          one<N>(group, std::ptrdiff_t{first * Dot::granule + i * N} * Isa::width);
+          one<N, false>(group, std::ptrdiff_t{first * Dot::granule + i * N} * Isa::width);
+  }
+
+  template <int units>
+  JCW_INLINE void run_gathered(int first, int tiles) const {
+    constexpr int N = units * Dot::granule;
+    for (int t = 0; t < tiles; ++t) {
+      const std::ptrdiff_t pixel = std::ptrdiff_t{first * Dot::granule + t * N} * Isa::width;
+      gather<N>(pixel);
+      for (int group = group_begin; group < group_end; ++group) one<N, true>(group, pixel);
+    }
   }
 };
 

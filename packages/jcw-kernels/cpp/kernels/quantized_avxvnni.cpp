@@ -17,21 +17,23 @@ struct Bytes {
   static constexpr int inputs = 4, offset = 0;
   static constexpr int taps = 1;
   static constexpr int granule = 2, units = 1;
-  typedef __m256i vec;
+  typedef Isa::ints vec;
 
-  static vec set(int x) { return _mm256_set1_epi32(x); }
+  static vec set(int x) { return (vec)_mm256_set1_epi32(x); }
   // Sixteen pixels of a row, eight in either half, so that of two vectors the first gets pixels 0 to 3 and 8 to 11.
-  static vec row(const pixel* at) {
+  static __m256i row(const pixel* at) {
     const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
     return _mm256_permute4x64_epi64(_mm256_castsi128_si256(all), 0x10);
   }
   template <int N>
   static void load(const pixel* const (&rows)[inputs], vec (&x)[N]) {
-    const vec ab = _mm256_unpacklo_epi8(row(rows[0]), row(rows[1])), cd = _mm256_unpacklo_epi8(row(rows[2]), row(rows[3]));
-    x[0] = _mm256_unpacklo_epi16(ab, cd);
-    x[1] = _mm256_unpackhi_epi16(ab, cd);
+    const __m256i ab = _mm256_unpacklo_epi8(row(rows[0]), row(rows[1])), cd = _mm256_unpacklo_epi8(row(rows[2]), row(rows[3]));
+    x[0] = (vec)_mm256_unpacklo_epi16(ab, cd);
+    x[1] = (vec)_mm256_unpackhi_epi16(ab, cd);
   }
-  static vec add_all(vec x, vec weights, vec sum) { return _mm256_dpbusd_avx_epi32(sum, x, weights); }
+  static vec add_all(vec x, vec weights, vec sum) {
+    return (vec)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)weights);
+  }
   template <int channel>
   static vec add(vec x, const weight* weights, vec sum) {
     std::int32_t four;
@@ -40,8 +42,9 @@ struct Bytes {
   }
   template <int N>
   static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
-    values[0] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[0], sums[1], 0x20));
-    values[1] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[0], sums[1], 0x31));
+    const __m256i a = (__m256i)sums[0], b = (__m256i)sums[1];
+    values[0] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(a, b, 0x20));
+    values[1] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(a, b, 0x31));
   }
 };
 

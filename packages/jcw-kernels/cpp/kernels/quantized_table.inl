@@ -15,6 +15,7 @@ constexpr jcw::QuantizedKernels kQuantized = {
     .inputs = Dot::inputs,
     .offset = Dot::offset,
     .taps = Dot::taps,
+    .gathered_bytes = Dot::units * Dot::granule * static_cast<int>(sizeof(typename PixelsOf<Dot>::type)),
     .quantize = quantize<typename Dot::pixel>,
     .round = quantize<float>,
     .convolve = convolve_quantized<Dot>,

@@ -72,6 +72,10 @@ struct Isa {
 
   static vec number_or(vec bound, vec x) { return _mm256_max_ps(x, bound); }  // the larger; the bound for NaN
 
+  // Sums of whole numbers. As __m256i they would have elements of 64 bits, and GCC copies what it has to see by turns as these and
+  // as those: all sums of a loop, twice in every round.
+  typedef int ints __attribute__((vector_size(32)));
+
   // Pairs of 16 bits: sums of two products of bytes do not fit in as many.
   struct Dot {
     static constexpr const char* name = "avx2";
@@ -80,21 +84,21 @@ struct Isa {
     static constexpr int inputs = 2, offset = 0;
     static constexpr int taps = 2;
     static constexpr int granule = 2, units = 1;
-    typedef __m256i vec;
+    typedef ints vec;
 
-    static vec set(int x) { return _mm256_set1_epi32(x); }
+    static vec set(int x) { return (vec)_mm256_set1_epi32(x); }
     // In the first of two vectors lie pixels 0 to 3 and 8 to 11, in the second the others of sixteen.
     template <int N>
     static void load(const pixel* const (&rows)[inputs], vec (&x)[N]) {
       for (int n = 0; n < N; n += 2) {
-        const vec a = _mm256_loadu_si256(reinterpret_cast<const vec*>(rows[0] + 8 * n));
-        const vec b = _mm256_loadu_si256(reinterpret_cast<const vec*>(rows[1] + 8 * n));
-        x[n] = _mm256_unpacklo_epi16(a, b);
-        x[n + 1] = _mm256_unpackhi_epi16(a, b);
+        const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[0] + 8 * n));
+        const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[1] + 8 * n));
+        x[n] = (vec)_mm256_unpacklo_epi16(a, b);
+        x[n + 1] = (vec)_mm256_unpackhi_epi16(a, b);
       }
     }
-    static vec widened(const std::int8_t* at) { return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at))); }
-    static vec add_all(vec x, vec weights, vec sum) { return _mm256_add_epi32(sum, _mm256_madd_epi16(x, weights)); }
+    static vec widened(const std::int8_t* at) { return (vec)_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at))); }
+    static vec add_all(vec x, vec weights, vec sum) { return sum + (vec)_mm256_madd_epi16((__m256i)x, (__m256i)weights); }
     template <int channel>
     static vec add(vec x, const weight* weights, vec sum) {
       std::int32_t pair;
@@ -104,8 +108,9 @@ struct Isa {
     template <int N>
     static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
       for (int n = 0; n < N; n += 2) {
-        values[n] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[n], sums[n + 1], 0x20));
-        values[n + 1] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(sums[n], sums[n + 1], 0x31));
+        const __m256i a = (__m256i)sums[n], b = (__m256i)sums[n + 1];
+        values[n] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(a, b, 0x20));
+        values[n + 1] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(a, b, 0x31));
       }
     }
   };

@@ -105,6 +105,10 @@ struct Avx512 {
 
   static vec number_or(vec bound, vec x) { return _mm512_max_ps(x, bound); }  // the larger; the bound for NaN
 
+  // Sums of whole numbers. As __m512i they would have elements of 64 bits, and GCC copies what it has to see by turns as these and
+  // as those: all sums of a loop, twice in every round.
+  typedef int ints __attribute__((vector_size(64)));
+
   // For processors without VNNI: pairs of 16 bits.
   struct Dot {
     static constexpr const char* name = "avx512";
@@ -113,20 +117,20 @@ struct Avx512 {
     static constexpr int inputs = 2, offset = 0;
     static constexpr int taps = 2;
     static constexpr int granule = 1, units = 4;
-    typedef __m512i vec;
+    typedef ints vec;
 
-    static vec set(int x) { return _mm512_set1_epi32(x); }
+    static vec set(int x) { return (vec)_mm512_set1_epi32(x); }
     template <int N>
     static void load(const pixel* const (&rows)[inputs], vec (&x)[N]) {
       const auto wide = [](const pixel* at) {
         return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
       };
       for (int n = 0; n < N; ++n)
-        x[n] = _mm512_or_si512(wide(rows[0] + 16 * n), _mm512_slli_epi32(wide(rows[1] + 16 * n), 16));
+        x[n] = (vec)_mm512_or_si512(wide(rows[0] + 16 * n), _mm512_slli_epi32(wide(rows[1] + 16 * n), 16));
     }
-    static vec widened(const std::int8_t* at) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at))); }
-    static vec widened(const pixel* at) { return _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at))); }
-    static vec add_all(vec x, vec weights, vec sum) { return _mm512_add_epi32(sum, _mm512_madd_epi16(x, weights)); }
+    static vec widened(const std::int8_t* at) { return (vec)_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at))); }
+    static vec widened(const pixel* at) { return (vec)_mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at))); }
+    static vec add_all(vec x, vec weights, vec sum) { return sum + (vec)_mm512_madd_epi16((__m512i)x, (__m512i)weights); }
     template <int channel>
     static vec add(vec x, const weight* weights, vec sum) {
       std::int32_t pair;
@@ -135,7 +139,7 @@ struct Avx512 {
     }
     template <int N>
     static void to_floats(const vec (&sums)[N], Avx512::vec (&values)[N]) {
-      for (int n = 0; n < N; ++n) values[n] = _mm512_cvtepi32_ps(sums[n]);
+      for (int n = 0; n < N; ++n) values[n] = _mm512_cvtepi32_ps((__m512i)sums[n]);
     }
   };
 };

@@ -122,7 +122,7 @@ class Binder {
 Step make_convolution(const Binder& binder, const Operation& o);
 Step make_narrow(const Binder& binder, const Operation& o);  // the image in half precision
 Step make_quantize(const Binder& binder, const Operation& o);  // floats to whole numbers
-Step make_quantized(const Binder& binder, const Operation& o);  // a convolution of these, without density and macs
+Step make_quantized(const Binder& binder, const Operation& o, double density);  // a convolution of these, without density and macs
 Step make_quantized_windowed(const Binder& binder, const Operation& o);  // a depthwise one of these, without macs
 Step make_tiled_convolution(const Binder& binder, const Operation& o);  // with Step::groupwise
 // Whether a layer with this share of kept weights is to be made by make_winograd. Throws UsageError when the

@@ -110,7 +110,7 @@ bool dense_pays(const Unit& unit, const Kernels& kernels, double density) {
 Step make_form(const Binder& binder, const Operation& o, double density) {
   const Unit& unit = binder.unit(o);
   const Kernels& kernels = binder.kernels();
-  if (binder.in_numbers(o)) return make_quantized(binder, o);
+  if (binder.in_numbers(o)) return make_quantized(binder, o, density);
   if (unit.quantized() || o.numbers >= 0) return make_tiles(binder, o, dense_pays(unit, kernels, density));
   if (winograd_pays(binder, o, density)) return make_winograd(binder, o);
   if (winograd_rows_pays(binder, o, density)) return make_winograd_rows(binder, o);
@@ -142,7 +142,7 @@ Step make_convolution(const Binder& binder, const Operation& o) {
 Step make_tiled_convolution(const Binder& binder, const Operation& o) {
   const Unit& unit = binder.unit(o);
   const double kept = density(unit);
-  if (binder.in_numbers(o)) return counted(make_quantized(binder, o), unit, kept);
+  if (binder.in_numbers(o)) return counted(make_quantized(binder, o, kept), unit, kept);
   return counted(make_tiles(binder, o, dense_pays(unit, binder.kernels(), kept)), unit, kept);
 }
 

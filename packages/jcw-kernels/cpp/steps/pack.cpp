@@ -139,13 +139,14 @@ struct Entries {
   std::vector<std::array<float, kGroup>> weights;
 };
 
-Entries entries_of(const Unit& unit, int group, const Address& address) {
+// Those of zeros as well where `all` are wanted.
+Entries entries_of(const Unit& unit, int group, const Address& address, bool all = false) {
   Entries entries;
   std::array<float, kGroup> entry;
   for (int in = 0; in < unit.in.channels; ++in)
     for (int tap = 0; tap < unit.taps(); ++tap) {
       const std::int32_t offset = address(in, tap / unit.kernel.x, tap % unit.kernel.x);
-      if (offset == kNowhere || !gather(unit, group * kGroup, kGroup, in, tap, entry.data())) continue;
+      if (offset == kNowhere || !(gather(unit, group * kGroup, kGroup, in, tap, entry.data()) || all)) continue;
       entries.offsets.push_back(offset);
       entries.weights.push_back(entry);
     }
@@ -171,12 +172,12 @@ void append_first(const Unit& unit, const Entries& entries, int offset, std::vec
 
 }  // namespace
 
-PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address) {
+PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address, bool all) {
   PackedNumbers packed = pack_outputs(unit);
   const auto inputs = static_cast<std::size_t>(kernels.inputs);
   for (int group = 0; group < packed.groups; ++group) {
     packed.starts.push_back(static_cast<std::int32_t>(packed.offsets.size() / inputs));
-    const Entries entries = entries_of(unit, group, address);
+    const Entries entries = entries_of(unit, group, address, all);
     packed.offsets.insert(packed.offsets.end(), entries.offsets.begin(), entries.offsets.end());
     while (packed.offsets.size() % inputs) packed.offsets.push_back(packed.offsets.back());
     for (std::size_t i = 0; i < entries.weights.size(); i += inputs)

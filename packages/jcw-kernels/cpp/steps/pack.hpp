@@ -50,7 +50,8 @@ struct PackedNumbers {
   double bytes() const { return static_cast<double>(offsets.size() * sizeof(std::int32_t) + weights.size()); }
 };
 
-PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address);
+// With `all`, entries of zeros as well, so that every group has the same.
+PackedNumbers pack_quantized(const Unit& unit, const QuantizedKernels& kernels, const Address& address, bool all);
 
 // Those of a linear layer, with zeros for what is left out: its inputs are read in order, without offsets.
 PackedNumbers pack_quantized_linear(const Unit& unit, const QuantizedKernels& kernels, const Address& address);

@@ -4,6 +4,9 @@
 namespace jcw {
 namespace {
 
+// Share of weights from which on all are multiplied, zeros as well, by pixels that are gathered once for all outputs.
+constexpr double kWholeFrom = 0.75;
+
 struct State {
   PackedNumbers packed;
   std::shared_ptr<std::vector<std::uint32_t>> mask;
@@ -11,10 +14,13 @@ struct State {
   decltype(QuantizedKernels::convolve) kernel = nullptr;
   int pixel_blocks = 0;
   std::int64_t row = 1;
+  const Scratch* scratch = nullptr;  // where all groups read all inputs
 
   void run(int part, int parts) const {
     const Share own = share_of(pixel_blocks, packed.groups, 12, part, parts);
-    kernel(call, own.pixels.begin, own.pixels.end, own.groups.begin, own.groups.end);
+    QuantizedConvolution with = call;
+    if (scratch && own.groups.size() > 1) with.gathered = scratch->of(part);
+    kernel(with, own.pixels.begin, own.pixels.end, own.groups.begin, own.groups.end);
   }
 
   void compute(void* out, std::ptrdiff_t plane, Range rows, Range groups) const {
@@ -85,18 +91,23 @@ Step make_quantize(const Binder& binder, const Operation& o) {
   return step;
 }
 
-Step make_quantized(const Binder& binder, const Operation& o) {
+Step make_quantized(const Binder& binder, const Operation& o, double density) {
   const Unit& unit = binder.unit(o);
   const Layout& layout = binder.tensor(o.write).layout;
   const QuantizedKernels& kernels = binder.quantized();
   auto state = std::make_shared<State>();
-  state->packed = pack_quantized(unit, kernels, binder.address(o, binder.tensor(o.reads[0]).layout));
+  const bool all = unit.groups == 1 && !unit.transposed && density >= kWholeFrom;
+  state->packed = pack_quantized(unit, kernels, binder.address(o, binder.tensor(o.reads[0]).layout), all);
   binder.check_reach(o, state->packed.offsets, 0);
   state->mask = binder.mask(layout);
   state->pixel_blocks = layout.blocks();
   state->row = layout.row;
   state->kernel = kernels.convolve;
   PackedNumbers& packed = state->packed;
+  if (all) {
+    state->scratch = binder.bound().scratch;
+    binder.bound().scratch->reserve(floats_of(packed.starts[1], kernels.gathered_bytes));
+  }
   Step step;
   step.kernel = "int8";
   step.bytes = packed.bytes();
