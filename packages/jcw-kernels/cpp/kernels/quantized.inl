@@ -45,6 +45,12 @@ struct PixelsOf<Dot, std::void_t<typename Dot::pixels>> {
   using type = typename Dot::pixels;
 };
 
+// Whether a Dot writes N vectors of sums as pixels that lie as its loads leave them.
+template <class Dot, int N>
+constexpr bool kStoresSums = requires(typename Dot::pixel* out, const Rounded<>::ints (&numbers)[N], const std::uint32_t* mask) {
+  Dot::store(out, numbers, Dot::kept(mask), 0);
+};
+
 // How many products ahead offsets and weights are fetched. Prefetches may pass their end.
 constexpr int kProductsAhead = 32;
 
@@ -89,6 +95,7 @@ struct QuantizedTiles {
 
   const QuantizedConvolution& conv;
   int group_begin, group_end;
+  bool only_numbers = !conv.target.out && !conv.target.residual && conv.target.numbers.bytes == sizeof(Pixel);
 
   // What all groups read of a tile.
   template <int N>
@@ -123,11 +130,32 @@ struct QuantizedTiles {
       accumulate<Dot, N>(sums, static_cast<const Pixels*>(conv.gathered), weights, count);
     else
       accumulate<Dot, N>(sums, static_cast<const Pixel*>(conv.in) + pixel, conv.offsets + first * Dot::inputs, weights, count);
+    if constexpr (kStoresSums<Dot, N>)
+      if (only_numbers) return store_sums(sums, group, pixel);
     Tile<4, N> tile;
     JCW_UNROLL
     for (int r = 0; r < 4; ++r) Dot::to_floats(sums.sum[r], tile.sum[r]);
     scale(tile, conv.target.scales + 4 * group, conv.target.bias + 4 * group);
     finish<4, N>(tile, conv.target, 4 * group, pixel);
+  }
+
+  // scale and finish, but for the order of pixels, which is only made in memory.
+  template <int N>
+  JCW_INLINE void store_sums(const Sums<Dot, N>& sums, int group, std::ptrdiff_t pixel) const {
+    const Target& to = conv.target;
+    const Rounded rounded(to.numbers.rounding);
+    const auto kept = Dot::kept(to.mask + pixel);
+    const int rows = smaller(4, to.channels - 4 * group);
+    Pixel* out = static_cast<Pixel*>(to.numbers.out) + 4 * group * to.numbers.plane + pixel;
+    JCW_UNROLL
+    for (int r = 0; r < 4; ++r, to_next_plane(out, to.numbers.plane)) {
+      if (r >= rows) break;
+      const vec by = Isa::set(to.scales[4 * group + r]), more = Isa::set(to.bias[4 * group + r]);
+      Rounded<>::ints numbers[N];
+      JCW_UNROLL
+      for (int n = 0; n < N; ++n) numbers[n] = rounded.bits(Dot::floats(sums.sum[r][n]) * by + more) - rounded.base;
+      Dot::store(out, numbers, kept, to.numbers.rounding.zero);
+    }
   }
 
   // A group passes before another one's outputs are read or written.

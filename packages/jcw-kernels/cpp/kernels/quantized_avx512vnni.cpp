@@ -50,6 +50,22 @@ struct Bytes {
     __builtin_memcpy(&four, weights + 4 * channel, sizeof four);
     return add_all(x, set(four), sum);
   }
+  static Isa::vec floats(vec sums) { return _mm512_cvtepi32_ps((__m512i)sums); }
+  static __mmask64 kept(const std::uint32_t* mask) {
+    __mmask64 all = 0;
+    for (int n = 0; n < 4; ++n) {
+      const __m512i words = _mm512_loadu_si512(mask + 16 * n);
+      all |= static_cast<__mmask64>(_mm512_test_epi32_mask(words, words)) << (16 * n);
+    }
+    return all;
+  }
+  // Packing undoes what unpacking did to the order of pixels.
+  static void store(pixel* out, const vec (&numbers)[4], __mmask64 kept, int zero) {
+    const __m512i low = _mm512_packus_epi32((__m512i)numbers[0], (__m512i)numbers[1]);
+    const __m512i high = _mm512_packus_epi32((__m512i)numbers[2], (__m512i)numbers[3]);
+    const __m512i pads = _mm512_set1_epi8(static_cast<char>(zero));
+    _mm512_storeu_si512(out, _mm512_mask_packus_epi16(pads, kept, low, high));
+  }
   template <int N>
   static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
     __m512i ordered[N];

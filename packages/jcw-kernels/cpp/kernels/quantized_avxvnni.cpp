@@ -40,6 +40,14 @@ struct Bytes {
     __builtin_memcpy(&four, weights + 4 * channel, sizeof four);
     return add_all(x, set(four), sum);
   }
+  static Isa::vec floats(vec sums) { return _mm256_cvtepi32_ps((__m256i)sums); }
+  static __m256i kept(const std::uint32_t* mask) { return Isa::kept_words(mask); }
+  // Packing undoes what unpacking did to the order of pixels.
+  static void store(pixel* out, const vec (&numbers)[2], __m256i kept, int zero) {
+    const __m256i words = Isa::words_or(zero, numbers, kept);
+    const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), bytes);
+  }
   template <int N>
   static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
     const __m256i a = (__m256i)sums[0], b = (__m256i)sums[1];

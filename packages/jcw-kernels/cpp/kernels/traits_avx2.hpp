@@ -76,6 +76,17 @@ struct Isa {
   // as those: all sums of a loop, twice in every round.
   typedef int ints __attribute__((vector_size(32)));
 
+  // Masks of sixteen pixels in 16 bits each, and numbers of 16 bits of as many, `zero` where a pixel is not kept. The first of
+  // two vectors has pixels 0 to 3 and 8 to 11, as unpacking leaves them.
+  static __m256i kept_words(const std::uint32_t* mask) {
+    const auto* const words = reinterpret_cast<const __m256i*>(mask);
+    return _mm256_permute4x64_epi64(_mm256_packs_epi32(_mm256_loadu_si256(words), _mm256_loadu_si256(words + 1)), 0xD8);
+  }
+  static __m256i words_or(int zero, const ints (&numbers)[2], __m256i kept) {
+    const __m256i words = _mm256_packs_epi32((__m256i)numbers[0], (__m256i)numbers[1]);
+    return _mm256_blendv_epi8(_mm256_set1_epi16(static_cast<short>(zero)), words, kept);
+  }
+
   // Pairs of 16 bits: sums of two products of bytes do not fit in as many.
   struct Dot {
     static constexpr const char* name = "avx2";
@@ -104,6 +115,11 @@ struct Isa {
       std::int32_t pair;
       __builtin_memcpy(&pair, weights + 2 * channel, sizeof pair);
       return add_all(x, set(pair), sum);
+    }
+    static Isa::vec floats(vec sums) { return _mm256_cvtepi32_ps((__m256i)sums); }
+    static __m256i kept(const std::uint32_t* mask) { return kept_words(mask); }
+    static void store(pixel* out, const vec (&numbers)[2], __m256i kept, int zero) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), words_or(zero, numbers, kept));
     }
     template <int N>
     static void to_floats(const vec (&sums)[N], Isa::vec (&values)[N]) {
