@@ -116,6 +116,7 @@ WRITERS = {
     "int8": Layer("conv", zero=3),
     "int8, 1 x 1": Layer("conv", 1, zero=3),
     "int8, stride 2": Layer("conv", stride=2, zero=3),
+    "int8, ten channels": Layer("conv", 1, channels=10, zero=200),
     "float, 1 x 1": Layer("conv", 1),
     "depthwise": Layer("depthwise"),
     "depthwise, stride 2": Layer("depthwise", stride=2),
