@@ -60,7 +60,7 @@ Importers refuse what they would have to compute otherwise than it is written. W
 | padding by reflection or repetition; by another constant than 0 that the reading windows do not have (minus infinity for maxima); of channels, by another than 0 | padding of the convolution itself |
 | means of windows that leave padding out (`count_include_pad` of 0) where there is some, or that hang over the edge (`ceil_mode`) | `count_include_pad=True` |
 | convolutions over one or three axes, maxima with a dilation, adaptive pooling to sizes that do not divide | |
-| constants that are neither one value nor one per channel; differences and quotients of two values that depend on the image | |
+| constants that are neither one value nor one per channel; quotients of two values that depend on the image | |
 | attention, recurrent layers, sequences, control flow | end the network before them (`--outputs`, `[network] outputs`), by the names of values in an ONNX file or of modules within a torch module: what follows stays as it is |
 """
 

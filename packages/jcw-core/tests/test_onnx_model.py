@@ -81,6 +81,8 @@ def test_constants_beside_layers(tmp_path: Path, rng: np.random.Generator) -> No
         [step("Mul", "c", "var")],
         [step("Div", "c", "var")],
         [step("Sub", "c", "b")],
+        [step("Sub", "b", "c")],
+        [step("Relu", "c"), step("Sub", "c", "relu")],
         [step("Add", "b", "c", to="s"), step("Add", "s", "b", to="t", name="again"), step("Relu", "t")],
         [step("Add", "c", "three", to="s"), step("Relu", "s")],
         [step("Add", "c", "three", to="s"), step("Clip", "s", "zero", "six", to="k"), step("Relu", "k")],

@@ -106,11 +106,14 @@ def _add(net: Translation, operator: Operator) -> Value:
 
 
 def _sub(net: Translation, operator: Operator) -> Value:
-    constant = net[operator.input(1)]
-    if not isinstance(constant, Constant):
-        raise FormatError("subtracts a value that depends on the input; only a constant has a place")
-    negative = Constant(constant.dims, None if constant.values is None else -constant.values)
-    return affine(net, operator, net.node(operator.input(0)), shift=negative)
+    first, second = (net[name] for name in operator.inputs)
+    if isinstance(second, Constant):
+        negative = Constant(second.dims, None if second.values is None else -second.values)
+        return affine(net, operator, net.node(operator.input(0)), shift=negative)
+    shift = first if isinstance(first, Constant) else None
+    minus = Constant((), np.asarray(-1, np.float32))
+    turned = affine(net, operator, net.node(operator.input(1)), scale=minus, shift=shift)
+    return turned if shift is not None else net.append(operator, "add", net.node(operator.input(0)), turned)
 
 
 def _is_bias(constant: Constant, layer: Layer) -> bool:

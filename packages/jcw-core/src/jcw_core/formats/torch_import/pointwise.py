@@ -71,9 +71,8 @@ def _sum(sign: int, net: Translation, operator: Operator) -> Value:
         return _affine(net, operator, a["self"], shift=sign * shift)
     shift = _number(net, a["self"])
     if sign < 0:
-        if shift is None:
-            raise Obstacle("a difference of two values that depend on the image has no place in a network")
-        return _affine(net, operator, a["other"], scale=torch.tensor(-1.0), shift=shift)
+        turned = _affine(net, operator, a["other"], scale=torch.tensor(-1.0), shift=shift)
+        return turned if shift is not None else net.append(operator, "add", net.node(a["self"]), turned)
     return _both("add", net, operator) if shift is None else _affine(net, operator, a["other"], shift=shift)
 
 
@@ -116,7 +115,7 @@ def _affine(
     *,
     scale: Tensor | None = None,
     shift: Tensor | None = None,
-) -> Value:
+) -> str:
     """X scale + shift by channel, as a depthwise 1 x 1 convolution; each a constant of one value or one per channel."""
     source = net.node(argument)
     shape = net.builder.shape(source)
