@@ -86,8 +86,8 @@ def networks(
 
     Beside each backbone are its MACs, parameters and search dimensions.
 
-    With NETWORK, a backbone, a file (.json, .onnx) or PACKAGE.MODULE:FUNCTION that returns a torch module, list its layers,
-    what a search may take from each, and why some stay whole.
+    With NETWORK, a backbone, a file (.json, .onnx) or PACKAGE.MODULE:FUNCTION that returns a torch module (of what --shape says,
+    else of one image of 3 x 224 x 224), list its layers, what a search may take from each, and why some stay whole.
     """
     from jcw_core.cli.network_layers import brought_by_name, describe
 

@@ -24,10 +24,7 @@ def _names(context: click.Context, parameter: click.Parameter, texts: tuple[str,
 
 
 shape_option = click.option(
-    "--shape",
-    callback=shape_of,
-    metavar="1,C,H,W",
-    help="Input of an ONNX file that leaves its size open, or of a torch module.",
+    "--shape", callback=shape_of, metavar="1,C,H,W", help="Input of an ONNX file that leaves its size open."
 )
 outputs_option = click.option(
     "--outputs",
