@@ -18,6 +18,7 @@ from jcw_search.assisted import likelihood
 from jcw_search.assisted.kernel import Kernel, features
 from jcw_search.assisted.model import Model
 from jcw_search.assisted.niches import Niches
+from jcw_search.assisted.positions import Positions
 from jcw_search.pareto import non_dominated
 from jcw_search.phases import Variant
 
@@ -90,6 +91,31 @@ def test_a_constant_is_learned_as_one(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(model.predict(ROOMY.sample(9, rng)), 0.25)
 
 
+def test_positions_are_of_variables_and_of_the_product_of_both_kinds_in_a_layer(
+    rng: np.random.Generator,
+) -> None:
+    rows = ROOMY.sample(50, rng)
+    positions = Positions.of(ROOMY, np.ones(ROOMY.dimensions, dtype=bool))
+    layer = "layer2.0.conv1"
+    assert layer in positions.layers
+    assert "fc" not in positions.layers, "all classes are kept"
+    found = positions(rows)
+    assert found.shape == (50, ROOMY.dimensions + len(positions.layers))
+    assert ((found >= 0) & (found <= 1)).all()
+    np.testing.assert_allclose(
+        positions(np.stack([ROOMY.low, ROOMY.high])), [[0], [1]] * np.ones(found.shape[1])
+    )
+    several = np.stack([ROOMY.low, ROOMY.high, *rows])
+    least, most, *weights = ROOMY.channels(several, layer) * ROOMY.density(several, layer)
+    own = found[:, ROOMY.dimensions + positions.layers.index(layer)]
+    np.testing.assert_allclose(least * (most / least) ** own, weights)
+
+
+@pytest.mark.parametrize("varies", [ROOMY.is_width, ~ROOMY.is_width], ids=["channels", "weights"])
+def test_where_one_kind_varies_there_is_no_product(varies: np.ndarray, rng: np.random.Generator) -> None:
+    assert Positions.of(ROOMY, varies)(ROOMY.sample(3, rng, varies)).shape == (3, varies.sum())
+
+
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 12), st.integers(1, 3))
 def test_the_best_of_each_slice_lives_on(seed: int, n: int, slices: int, others: int) -> None:
@@ -134,6 +160,26 @@ def test_invariants_of_an_assisted_search(space: SearchSpace, variant: Variant) 
     np.testing.assert_array_equal(result.reported, result.objectives[result.front])
     assert (np.diff(result.hypervolume) >= -1e-12).all()
     assert [state.generation for state in states] == list(range(7))
+
+
+@pytest.mark.parametrize(("generation", "drawn"), [(0, True), (2, True), (4, False)])
+def test_until_models_know_enough_one_kind_is_drawn_anew_for_survivors(generation: int, drawn: bool) -> None:
+    """The first and three generations of 24 are 96 evaluations, three for each of the 32 variables."""
+    evaluators = {
+        "latency": Fixed(lambda s, p: s.encode(p).mean(axis=1), exact=True),
+        "error": Fixed(toy.error),
+    }
+    assisted = AssistedSearch(space=ROOMY, evaluators=evaluators, population=24, generations=10)
+    state = assisted.start(np.random.default_rng(0))
+    while state.generation < generation:
+        state = assisted.step(state, np.random.default_rng(state.generation))
+    born, parents = assisted.propose(state, np.random.default_rng(9)), state.values[state.population]
+    assert len(born) == 24
+    for kept, count in ((ROOMY.is_width, 8), (~ROOMY.is_width, 4)):
+        same = (born[:, None, kept] == parents[:, kept]).all(axis=2)
+        # Of a child that the models think best two variables are a mutation's.
+        others = (born[:, None, ~kept] != parents[:, ~kept]).mean(axis=2) > 0.6
+        assert ((same & others).any(axis=1).sum() >= count) == drawn
 
 
 @pytest.mark.parametrize("seed", [0, 1])

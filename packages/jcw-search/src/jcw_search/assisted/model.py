@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from jcw_core.space.space import Population, SearchSpace
 from jcw_search.assisted.likelihood import likely
+from jcw_search.assisted.positions import Positions
 from jcw_search.assisted.process import EXACT, Process
 from jcw_search.pareto import Floats, Indices
 
@@ -29,16 +30,13 @@ class Model:
     """What is thought of an objective.
 
     Args:
-        low, high: bounds of the variables that vary, (d,).
-        columns: (dimensions,) True for those variables.
+        positions: of architectures.
         logarithmic: the processes are of the values' logarithms.
         centre, scale: of the values that the processes were fitted to.
         processes: of which the mean is taken.
     """
 
-    low: Floats
-    high: Floats
-    columns: NDArray[np.bool_]
+    positions: Positions
     logarithmic: bool
     centre: float
     scale: float
@@ -46,10 +44,13 @@ class Model:
 
     @classmethod
     def fit(cls, space: SearchSpace, columns: NDArray[np.bool_], rows: Population, values: Floats) -> Model:
-        """Learn from values (n,), all finite, of ``rows`` (n, dimensions), the latest last."""
+        """Learn from values (n,), all finite, of ``rows`` (n, dimensions), the latest last.
+
+        ``columns`` (dimensions,) is True for what varies.
+        """
         kept = _kept(len(rows))
-        low, high = space.low[columns], space.high[columns]
-        x, y = _positions(rows[kept][:, columns], low, high), values[kept]
+        positions = Positions.of(space, columns)
+        x, y = positions(rows[kept]), values[kept]
         logarithmic = bool((y > 0).all())
         y = np.log(y) if logarithmic else y
         centre, scale = float(y.mean()), float(y.std()) or 1.0
@@ -59,11 +60,11 @@ class Model:
             Process.fit(kernel, x, y, scale if logarithmic else None, few)
             for kernel in likely(x[few], y[few])
         ]
-        return cls(low, high, columns, logarithmic, centre, scale, processes)
+        return cls(positions, logarithmic, centre, scale, processes)
 
     def predict(self, rows: Population) -> Floats:
         """What ``rows`` (n, dimensions) are thought to give, (n,)."""
-        x = _positions(rows[:, self.columns], self.low, self.high)
+        x = self.positions(rows)
         y = np.mean([process.predict(x) for process in self.processes], axis=0) * self.scale + self.centre
         return np.asarray(np.exp(np.minimum(y, 700)) if self.logarithmic else y)
 
@@ -83,8 +84,3 @@ def _spread(y: Floats) -> Indices:
     """Rising indices of up to ``_FITTED`` values, from the lowest to the largest."""
     ranks = np.linspace(0, len(y) - 1, min(len(y), _FITTED)).astype(np.intp)
     return np.sort(np.argsort(y, kind="stable")[ranks])
-
-
-def _positions(values: Floats, low: Floats, high: Floats) -> Floats:
-    """Where values lie between their bounds, 0 to 1, by their logarithm."""
-    return np.asarray(np.log(values / low) / np.log(high / low))
